@@ -6,7 +6,7 @@
 namespace pollux::cm {
 namespace {
 
-TEST_F(EndToEndTest, ConnectTalkDisconnect) {
+TEST_F(EndToEndTest, AConnectionCarriesMessagesAndDisconnects) {
   Start(1, {});
   OneConnection(true);
   EXPECT_EQ(client->manager->counters().of(Attribute::kReq).sent, 1u);
@@ -15,7 +15,7 @@ TEST_F(EndToEndTest, ConnectTalkDisconnect) {
   Stop();
 }
 
-TEST_F(EndToEndTest, NoListener) {
+TEST_F(EndToEndTest, WithoutAListenerTheRequestIsRejected) {
   Start(1, {});
   server->manager->DestroyId(server->listener);
   client->StartConnect(server->address);
@@ -46,7 +46,7 @@ TEST_F(EndToEndTest, TheFirstMessageEstablishes) {
   Stop();
 }
 
-TEST_F(EndToEndTest, NobodyAtTheAddress) {
+TEST_F(EndToEndTest, AnUnresolvableAddressIsAnAddrError) {
   Start(1, {});
   client->StartConnect(Gid::FromIpv4(client->address.Ipv4() + 100));
   ASSERT_TRUE(RunUntil([&] { return client->Saw(RDMA_CM_EVENT_ADDR_ERROR); }));
@@ -60,7 +60,7 @@ TEST_F(EndToEndTest, AThousandConnectionsLeakNothing) {
   Stop();
 }
 
-TEST_F(EndToEndTest, TenPercentLoss) {
+TEST_F(EndToEndTest, ConnectionsSurviveTenPercentLoss) {
   for (uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     Start(seed, {.loss = 0.1, .duplication = 0.05, .reordering = 0.05});

@@ -66,7 +66,7 @@ class Flooder : public engine::Poller {
   int answers_ = 0;
 };
 
-TEST_F(EndToEndTest, AFloodIsBoundedAndDisturbsNobody) {
+TEST_F(EndToEndTest, AFloodIsBoundedAndDoesNotDisturbOtherConnections) {
   Start(1, {}, kBounds);
   client->StartConnect(server->address);
   ASSERT_TRUE(RunUntilBothSaw(RDMA_CM_EVENT_ESTABLISHED));

@@ -75,7 +75,7 @@ void ManagerImpl::DestroyId(Id* id) {
       parts_.teardown.StartDisconnect(connection);
       return;
     case State::kSidrReqRcvd:
-      sidr_.Answer(connection, SidrStatus::kReject, 0, {}).IgnoreError();  // the state allows it
+      sidr_.Reply(connection, SidrStatus::kReject, 0, {}).IgnoreError();  // the state allows it
       break;
     case State::kDreqSent:
     case State::kTimeWait:

@@ -75,7 +75,7 @@ class ManagerImpl final : public Manager, private Environment::Client, private T
   using Manager::Reject;
   absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data,
                       RejectReason reason) override {
-    return IsUd(id) ? sidr_.Answer(Of(id), SidrStatus::kReject, 0, private_data)
+    return IsUd(id) ? sidr_.Reply(Of(id), SidrStatus::kReject, 0, private_data)
                     : passive_side_.Reject(Of(id), private_data, reason);
   }
   absl::Status SendMra(Id* id, uint8_t service_timeout) override {

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(BoundSocketTest, APortIsTakenOnceByEachProtocol) {
+TEST(BoundSocketTest, APortCanBeBoundOncePerProtocol) {
   const auto tcp = BindEverywhere(SOCK_STREAM, 0);
   ASSERT_TRUE(tcp.ok()) << tcp.status();
   ASSERT_EQ(listen(tcp->get(), 1), 0);

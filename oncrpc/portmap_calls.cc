@@ -29,10 +29,10 @@ constexpr uint32_t ProtocolOf(Transport transport) {
 void PortmapCalls::Serve(ServiceCall call) const {
   switch (static_cast<PortmapProcedure>(call.procedure())) {
     case PortmapProcedure::kNull:
-      return call.Answer(Void());
+      return call.Reply(Void());
     case PortmapProcedure::kSet:
     case PortmapProcedure::kUnset:
-      return call.Answer(SetRes{.done = false});
+      return call.Reply(SetRes{.done = false});
     case PortmapProcedure::kGetport:
       return call.version() == kPortmapV2 ? Getport(std::move(call)) : Getaddr(std::move(call));
     case PortmapProcedure::kDump:
@@ -57,7 +57,7 @@ void PortmapCalls::Getport(ServiceCall call) const {
   for (const Transport transport : {Transport::kTcp, Transport::kUdp}) {
     if (asked.prot == ProtocolOf(transport)) service = Find(asked.prog, asked.vers, transport);
   }
-  call.Answer(GetportRes{service == nullptr ? 0u : service->port});
+  call.Reply(GetportRes{service == nullptr ? 0u : service->port});
 }
 
 void PortmapCalls::Getaddr(ServiceCall call) const {
@@ -73,7 +73,7 @@ void PortmapCalls::Getaddr(ServiceCall call) const {
   if (service != nullptr) {
     address = UniversalAddress({.address = call.server(), .port = service->port});
   }
-  call.Answer(GetaddrRes{{address}});
+  call.Reply(GetaddrRes{{address}});
 }
 
 void PortmapCalls::Dump(ServiceCall call) const {
@@ -94,8 +94,8 @@ void PortmapCalls::Dump(ServiceCall call) const {
       services.items.push_back({service.program, service.version, {netid}, {address}, {kOwner}});
     }
   }
-  if (call.version() == kPortmapV2) return call.Answer(ports, call.list_bytes());
-  call.Answer(services, call.list_bytes());
+  if (call.version() == kPortmapV2) return call.Reply(ports, call.list_bytes());
+  call.Reply(services, call.list_bytes());
 }
 
 }  // namespace pollux::oncrpc

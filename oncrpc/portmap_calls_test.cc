@@ -47,7 +47,7 @@ class PortmapCallsTest : public testing::Test {
   std::vector<uint8_t> message_;
 };
 
-TEST_F(PortmapCallsTest, TellsWhereItsProgramsAre) {
+TEST_F(PortmapCallsTest, GetportAndGetaddrReturnRegisteredAddresses) {
   EXPECT_EQ(Port(100021, 4), 4045u);
   EXPECT_EQ(Port(100021, 3), 0u);
   EXPECT_EQ(Port(100003, 3), 0u);
@@ -61,7 +61,7 @@ TEST_F(PortmapCallsTest, TellsWhereItsProgramsAre) {
   EXPECT_EQ(Address(100003, 3, "tcp"), "");
 }
 
-TEST_F(PortmapCallsTest, ListsThem) {
+TEST_F(PortmapCallsTest, DumpListsEveryService) {
   Pmaplist ports;
   Ask(kPortmapV2, PortmapProcedure::kDump, Void(), &ports);
   ASSERT_EQ(ports.items.size(), 2u);
@@ -79,7 +79,7 @@ TEST_F(PortmapCallsTest, ListsThem) {
   }
 }
 
-TEST_F(PortmapCallsTest, ALongListDoesNotGoByDatagram) {
+TEST_F(PortmapCallsTest, ADumpTooLongForADatagramIsASystemError) {
   Pmaplist ports;
   EXPECT_EQ(Ask(kPortmapV2, PortmapProcedure::kDump, Void(), &ports,
                 /*connected=*/false),
@@ -92,7 +92,7 @@ TEST_F(PortmapCallsTest, ALongListDoesNotGoByDatagram) {
   EXPECT_LT(message_.size(), 100u);
 }
 
-TEST_F(PortmapCallsTest, TakesNothingIn) {
+TEST_F(PortmapCallsTest, RefusesRegistrations) {
   SetRes result{.done = true};
   Ask(kPortmapV2, PortmapProcedure::kSet, Mapping{100005, 3, IPPROTO_TCP, 1}, &result);
   EXPECT_FALSE(result.done);

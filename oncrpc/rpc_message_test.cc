@@ -11,7 +11,7 @@ namespace pollux::oncrpc {
 namespace {
 
 // RFC 8166 section 8.2.2.3
-TEST(RpcMessage, WhatForbidsReduction) {
+TEST(RpcMessage, OnlyGssIntegrityAndPrivacyForbidReduction) {
   for (const auto& [service, forbids] : {std::pair{1, false}, {2, true}, {3, true}, {77, true}}) {
     const std::vector<uint8_t> body = {0, 0, 0, 1, 0, 0, 0, 0,
                                        0, 0, 0, 9, 0, 0, 0, static_cast<uint8_t>(service)};
@@ -33,7 +33,7 @@ TEST(RpcMessage, GssControlMessagesForbidReduction) {
   }
 }
 
-TEST(RpcMessage, CallThereAndBack) {
+TEST(RpcMessage, CallHeaderRoundTrips) {
   const std::vector<uint8_t> body = {1, 2, 3, 4, 5};
   const CallHeader call{.xid = 7,
                         .program = 100003,
@@ -56,7 +56,7 @@ TEST(RpcMessage, CallThereAndBack) {
   }
 }
 
-TEST(RpcMessage, ACallOfWordsAloneThereAndBack) {
+TEST(RpcMessage, ACallHeaderWithoutCredentialRoundTrips) {
   const CallHeader call{.xid = 7, .program = 100003, .version = 3, .procedure = 6};
   std::vector<uint8_t> out(CallHeaderBytes(call));
   ASSERT_EQ(EmitCall(call, absl::MakeSpan(out)), out.size());
@@ -77,7 +77,7 @@ TEST(RpcMessage, ACallOfWordsAloneThereAndBack) {
   }
 }
 
-TEST(RpcMessage, RepliesThereAndBack) {
+TEST(RpcMessage, ReplyHeadersRoundTrip) {
   const std::vector<ReplyHeader> replies = {
       {.xid = 1},
       {.xid = 2, .accept_status = AcceptStatus::kProgramMismatch, .low = 2, .high = 4},
@@ -97,7 +97,7 @@ TEST(RpcMessage, RepliesThereAndBack) {
   }
 }
 
-TEST(RpcMessage, WhatIsNeitherCallNorReply) {
+TEST(RpcMessage, RejectsTheWrongMessageTypeAndLongCredentials) {
   std::vector<uint8_t> out(64);
   CallHeader call;
   ReplyHeader reply;
@@ -111,7 +111,7 @@ TEST(RpcMessage, WhatIsNeitherCallNorReply) {
   EXPECT_EQ(ParseCall(out, &call), 0u);
 }
 
-TEST(RpcMessage, AnotherRpcVersionIsToldApart) {
+TEST(RpcMessage, ACallOfAnotherRpcVersionParsesUpToTheVersion) {
   std::vector<uint8_t> out(64);
   EmitCall({.xid = 1, .rpc_version = 3}, absl::MakeSpan(out));
   CallHeader call;
@@ -120,7 +120,7 @@ TEST(RpcMessage, AnotherRpcVersionIsToldApart) {
 }
 
 // RFC 8166 section 3.4.5.2: with its pad or without.
-TEST(Xdr, EligibleItemFromStreamOrChunk) {
+TEST(Xdr, EligibleItemIsReadFromStreamOrChunk) {
   std::vector<uint8_t> space(64);
   const std::vector<uint8_t> item = {1, 2, 3, 4, 5};
   XdrWriter whole(absl::MakeSpan(space));
@@ -159,7 +159,7 @@ TEST(Xdr, EligibleItemFromStreamOrChunk) {
 
 // Three eligible items, of which any may travel in a chunk; positions are of the unreduced stream.
 // RFC 8166 section 3.4.5
-TEST(Xdr, SeveralItemsFromStreamOrChunks) {
+TEST(Xdr, SeveralItemsAreReadFromStreamOrChunks) {
   const std::vector<uint8_t> items[3] = {{1, 2, 3, 4, 5}, {6}, {7, 8, 9, 10, 11, 12}};
   for (unsigned moved = 0; moved < 8; ++moved) {
     std::vector<uint8_t> space(64);
@@ -186,7 +186,7 @@ TEST(Xdr, SeveralItemsFromStreamOrChunks) {
 }
 
 // Results have no positions: the Write chunks are used in order. RFC 8166 section 4.3.2.1
-TEST(Xdr, ResultsInTheOrderOfTheirChunks) {
+TEST(Xdr, ResultsUseWriteChunksInOrder) {
   const std::vector<uint8_t> items[3] = {{1, 2, 3, 4, 5}, {6}, {7, 8}};
   std::vector<uint8_t> space(64);
   XdrWriter out(absl::MakeSpan(space));
@@ -206,7 +206,7 @@ TEST(Xdr, ResultsInTheOrderOfTheirChunks) {
   EXPECT_FALSE(wrong.ok());
 }
 
-TEST(Xdr, LimitsHold) {
+TEST(Xdr, ItemsAboveTheirLimitFail) {
   std::vector<uint8_t> space(8);
   XdrWriter out(absl::MakeSpan(space));
   out.Opaque(std::vector<uint8_t>(5));

@@ -18,7 +18,7 @@ absl::Status Find(StreamPeer::Next next) {
   return rpcbind->Find(100021, 4, peer.endpoint().address, RpcBind::Transport::kTcp).status();
 }
 
-TEST(RpcBindTest, AServerThatStreamsForEverIsGivenUp) {
+TEST(RpcBindTest, AnEndlessReplyIsUnavailable) {
   // Fragments of nothing; small ones; one as large as there can be.
   for (const std::vector<uint8_t>& bytes :
        {std::vector<uint8_t>(4096), {0, 0, 0, 1, 7}, std::vector<uint8_t>(4096, 0x7F)}) {
@@ -28,7 +28,7 @@ TEST(RpcBindTest, AServerThatStreamsForEverIsGivenUp) {
   }
 }
 
-TEST(RpcBindTest, AnAnswerThatIsNone) {
+TEST(RpcBindTest, AMalformedReplyIsUnavailable) {
   const absl::Status status = Find([] { return std::vector<uint8_t>{0x80, 0, 0, 4, 1, 2, 3, 4}; });
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_EQ(Find([] { return std::vector<uint8_t>(); }).code(), absl::StatusCode::kUnavailable);

@@ -57,7 +57,7 @@ class ServiceCall {
   // Sends the results, at most `max_bytes` of XDR. If they are larger, or larger than the transport
   // allows, sends a system error.
   template <class Res>
-  void Answer(const Res& results, size_t max_bytes = kResultBytes) {
+  void Reply(const Res& results, size_t max_bytes = kResultBytes) {
     std::vector<uint8_t> message(std::min(kReplyHeaderBytes + max_bytes, route_.max_reply));
     const Encoded encoded = Encode(results, absl::MakeSpan(message).subspan(kReplyHeaderBytes));
     if (!encoded.ok) return Fail(AcceptStatus::kSystemError);

@@ -24,7 +24,7 @@ void Serve(ServiceCall call) {
   if (call.procedure() == 2) return;
   if (call.procedure() == 3) return call.Deny(AuthStatus::kRejectedCred);
   if (!call.Read(&number)) return call.Fail(AcceptStatus::kGarbageArguments);
-  call.Answer(Number{number.value * 2});
+  call.Reply(Number{number.value * 2});
 }
 
 class ServiceCallTest : public testing::Test {
@@ -53,7 +53,7 @@ TEST_F(ServiceCallTest, AnswersInEachOfItsVersions) {
   }
 }
 
-TEST_F(ServiceCallTest, WhatCannotBeAnswered) {
+TEST_F(ServiceCallTest, InvalidCallsGetTheMatchingError) {
   ReplyHeader reply = Ask({.program = 78, .version = 2}, Number());
   EXPECT_EQ(reply.accept_status, AcceptStatus::kProgramUnavailable);
   for (const uint32_t version : {1, 5}) {
@@ -75,7 +75,7 @@ TEST_F(ServiceCallTest, WhatCannotBeAnswered) {
   EXPECT_EQ(reply.high, kRpcVersion);
 }
 
-TEST_F(ServiceCallTest, WhatTheWayBackDoesNotCarryIsAnError) {
+TEST_F(ServiceCallTest, AResultAboveTheReplyLimitIsASystemError) {
   for (const size_t room : {kReplyHeaderBytes + 8, kReplyHeaderBytes + 7}) {
     std::vector<uint8_t> record(100), answer;
     const CallHeader header{.program = 77, .version = 2};
@@ -93,7 +93,7 @@ TEST_F(ServiceCallTest, WhatTheWayBackDoesNotCarryIsAnError) {
   }
 }
 
-TEST_F(ServiceCallTest, WhatIsNotAnsweredSaysSo) {
+TEST_F(ServiceCallTest, UnansweredAndMalformedCallsSendAnEmptyReply) {
   EXPECT_TRUE(AskService(kProgram, {.program = 77, .version = 2, .procedure = 2}, Void(), {}, Serve)
                   .get()
                   .empty());

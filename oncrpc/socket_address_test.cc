@@ -9,7 +9,7 @@
 namespace pollux::oncrpc {
 namespace {
 
-TEST(SocketAddress, Ipv4) {
+TEST(SocketAddress, Ipv4AddressesConvertToSockaddrAndBack) {
   const SocketAddress socket_address{.address = Gid::FromIpv4(0xC0000201), .port = 20049};
   const Sockaddr address = ToSockaddr(socket_address);
   ASSERT_EQ(address.length, sizeof(sockaddr_in));
@@ -23,7 +23,7 @@ TEST(SocketAddress, Ipv4) {
   EXPECT_EQ(again.port, socket_address.port);
 }
 
-TEST(SocketAddress, Ipv6) {
+TEST(SocketAddress, Ipv6AddressesConvertToSockaddrAndBack) {
   SocketAddress socket_address{.address = {}, .port = 1};
   ASSERT_EQ(inet_pton(AF_INET6, "2001:db8::7", socket_address.address.raw.data()), 1);
   const Sockaddr address = ToSockaddr(socket_address);
@@ -33,7 +33,7 @@ TEST(SocketAddress, Ipv6) {
   EXPECT_EQ(again.port, socket_address.port);
 }
 
-TEST(SocketAddress, WhatIsNone) {
+TEST(SocketAddress, ATruncatedOrForeignSockaddrHasNoPort) {
   const Sockaddr address = ToSockaddr({.address = Gid::FromIpv4(1), .port = 2});
   EXPECT_EQ(FromSockaddr(address.get(), address.length - 1).port, 0);
   sockaddr other{};

@@ -45,7 +45,7 @@ struct Text {
   }
 };
 
-TEST(StreamClientTest, CallsOneAfterTheOther) {
+TEST(StreamClientTest, SuccessiveCallsUseOneConnection) {
   std::atomic<uint32_t> uid = 0, gids = 0;
   const TcpServer server([&](const CallHeader& call, absl::Span<const uint8_t> arguments) {
     AuthSys credential;
@@ -96,7 +96,7 @@ TEST(StreamClientTest, ErrorsOfTheRpcLayerNameTheService) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("the service: the server has no procedure"));
 }
 
-TEST(StreamClientTest, AnswersThatAreNoneAreRefused) {
+TEST(StreamClientTest, InvalidRepliesAreDataLoss) {
   const auto answer = [](auto make) {
     const TcpServer server(
         [make](const CallHeader& call, absl::Span<const uint8_t>) { return make(call.xid); });
@@ -118,7 +118,7 @@ TEST(StreamClientTest, AnswersThatAreNoneAreRefused) {
   EXPECT_EQ(answer([](uint32_t) { return Bytes(); }), absl::StatusCode::kUnavailable);
 }
 
-TEST(StreamClientTest, WhatCannotBeReachedOrSaidIsTold) {
+TEST(StreamClientTest, ConnectionAndEncodingErrorsAreReturned) {
   SocketAddress nobody;
   {
     const TcpServer server(Increment);

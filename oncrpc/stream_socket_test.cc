@@ -16,7 +16,7 @@
 namespace pollux::oncrpc {
 namespace {
 
-constexpr int kPatienceS = 100;  // not an expectation
+constexpr int kTimeoutS = 100;  // not an expectation
 
 // A listener whose backlog is full until somebody accepts.
 class StreamSocketTest : public ::testing::Test {
@@ -28,7 +28,7 @@ class StreamSocketTest : public ::testing::Test {
     socklen_t length = sizeof bound;
     EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&bound), &length), 0);
     server_.port = ntohs(bound.sin_port);
-    first_ = ConnectTcp(server_, kPatienceS, SourcePort::kAny);
+    first_ = ConnectTcp(server_, kTimeoutS, SourcePort::kAny);
     EXPECT_GE(first_, 0);
   }
   ~StreamSocketTest() override {
@@ -41,14 +41,14 @@ class StreamSocketTest : public ::testing::Test {
   int first_ = -1;
 };
 
-TEST_F(StreamSocketTest, SignalsDoNotEndTheWait) {
+TEST_F(StreamSocketTest, SignalsDoNotInterruptConnect) {
   struct sigaction action {};
   action.sa_handler = [](int) {};
   ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
   std::atomic<bool> done = false;
   int second = -1;
   std::thread connecting([&] {
-    second = ConnectTcp(server_, kPatienceS, SourcePort::kAny);
+    second = ConnectTcp(server_, kTimeoutS, SourcePort::kAny);
     done = true;
   });
   for (int i = 0; i < 50; ++i) {
@@ -64,9 +64,9 @@ TEST_F(StreamSocketTest, SignalsDoNotEndTheWait) {
   close(second);
 }
 
-TEST_F(StreamSocketTest, AReservedPortIsLeftToServers) {
+TEST_F(StreamSocketTest, AClientOnAReservedPortLeavesItToListeners) {
   close(accept(listener_, nullptr, nullptr));
-  const int client = ConnectTcp(server_, kPatienceS, SourcePort::kReserved);
+  const int client = ConnectTcp(server_, kTimeoutS, SourcePort::kReserved);
   ASSERT_GE(client, 0);
   const int accepted = accept(listener_, nullptr, nullptr);
   sockaddr_in local{};
@@ -89,7 +89,7 @@ TEST_F(StreamSocketTest, AReservedPortIsLeftToServers) {
   EXPECT_TRUE(listens_there()) << "in the time-wait of the connection";
 }
 
-TEST_F(StreamSocketTest, ATimeOutIsOne) {
+TEST_F(StreamSocketTest, AConnectTimeoutSetsEtimedout) {
   const int fd = ConnectTcp(server_, 1, SourcePort::kAny);
   EXPECT_LT(fd, 0);
   EXPECT_EQ(errno, ETIMEDOUT);

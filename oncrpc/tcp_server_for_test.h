@@ -22,10 +22,10 @@ class TcpServer {
  public:
   // Called on the server's thread with a call's header and arguments. The result is sent unchanged;
   // an empty result closes the connection.
-  using Answer = std::function<std::vector<uint8_t>(const CallHeader& call,
-                                                    absl::Span<const uint8_t> arguments)>;
+  using Handler = std::function<std::vector<uint8_t>(const CallHeader& call,
+                                                     absl::Span<const uint8_t> arguments)>;
 
-  explicit TcpServer(Answer answer) : answer_(std::move(answer)) {
+  explicit TcpServer(Handler handler) : handler_(std::move(handler)) {
     fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -63,12 +63,12 @@ class TcpServer {
     CallHeader call;
     const size_t header = ParseCall(record, &call);
     if (header == 0) return false;
-    const std::vector<uint8_t> answer = answer_(call, absl::MakeConstSpan(record).subspan(header));
-    return !answer.empty() && send(connection, answer.data(), answer.size(), MSG_NOSIGNAL) ==
-                                  static_cast<ssize_t>(answer.size());
+    const std::vector<uint8_t> reply = handler_(call, absl::MakeConstSpan(record).subspan(header));
+    return !reply.empty() && send(connection, reply.data(), reply.size(), MSG_NOSIGNAL) ==
+                                 static_cast<ssize_t>(reply.size());
   }
 
-  Answer answer_;
+  Handler handler_;
   int fd_ = -1;
   uint16_t port_ = 0;
   std::thread thread_;

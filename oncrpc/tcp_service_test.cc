@@ -20,27 +20,27 @@
 namespace pollux::oncrpc {
 namespace {
 
-constexpr size_t kMaxRecord = 1000;
+constexpr size_t kMaxTcpRecord = 1000;
 constexpr size_t kMaxReply = 1 << 20;
 constexpr uint32_t kLast = 1u << 31;
 // A guard against hanging, not an expectation.
-constexpr timeval kPatience = {.tv_sec = 100, .tv_usec = 0};
+constexpr timeval kReplyTimeout = {.tv_sec = 100, .tv_usec = 0};
 
 // Answers a record by itself, backwards; one that begins with 'x' by a large reply, an empty one
 // not at all.
-void Mirror(std::vector<uint8_t> record, const CallRoute& ends, ReplySender reply) {
+void EchoRecord(std::vector<uint8_t> record, const CallRoute& ends, ReplySender reply) {
   EXPECT_THAT(FormatAddress(ends.client), testing::AnyOf("127.0.0.1", "127.0.0.2"));
   EXPECT_EQ(FormatAddress(ends.server), "127.0.0.1");
-  EXPECT_LE(record.size(), kMaxRecord);
+  EXPECT_LE(record.size(), kMaxTcpRecord);
   if (record.empty()) return;
   if (record[0] == 'x') return reply.Send(std::vector<uint8_t>(kMaxReply, 'y'));
   std::reverse(record.begin(), record.end());
   reply.Send(std::move(record));
 }
 
-class Peer {
+class TcpPeer {
  public:
-  explicit Peer(uint16_t port, uint32_t from = INADDR_LOOPBACK)
+  explicit TcpPeer(uint16_t port, uint32_t from = INADDR_LOOPBACK)
       : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in to = {};
     to.sin_family = AF_INET;
@@ -49,7 +49,7 @@ class Peer {
     to.sin_port = htons(port);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kReplyTimeout, sizeof(kReplyTimeout));
   }
   void Send(const std::string& bytes) {
     EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
@@ -79,81 +79,81 @@ class Peer {
 class TcpServiceTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto server = TcpService::Listen(0, kMaxRecord, Mirror);
+    auto server = TcpService::Listen(0, kMaxTcpRecord, EchoRecord);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
   std::unique_ptr<TcpService> server_;
 };
 
-TEST_F(TcpServiceTest, RecordsWholeInFragmentsAndMany) {
-  Peer peer(server_->port());
-  peer.Send(Peer::Fragment("abc"));
+TEST_F(TcpServiceTest, RecordsArriveWholeInFragmentsOrPipelined) {
+  TcpPeer peer(server_->port());
+  peer.Send(TcpPeer::Fragment("abc"));
   EXPECT_EQ(peer.Reply(), "cba");
-  peer.Send(Peer::Fragment("ab", 0) + Peer::Fragment("", 0));
-  peer.Send(Peer::Fragment("cd") + Peer::Fragment("next").substr(0, 6));
+  peer.Send(TcpPeer::Fragment("ab", 0) + TcpPeer::Fragment("", 0));
+  peer.Send(TcpPeer::Fragment("cd") + TcpPeer::Fragment("next").substr(0, 6));
   EXPECT_EQ(peer.Reply(), "dcba");
-  peer.Send("xt" + Peer::Fragment("last"));
+  peer.Send("xt" + TcpPeer::Fragment("last"));
   EXPECT_EQ(peer.Reply(), "txen");
   EXPECT_EQ(peer.Reply(), "tsal");
 }
 
-TEST_F(TcpServiceTest, LargeRepliesAndRecordsBehindThem) {
-  Peer peer(server_->port());
-  peer.Send(Peer::Fragment("x") + Peer::Fragment("x") + Peer::Fragment("abc"));
+TEST_F(TcpServiceTest, RecordsAfterLargeRepliesAreAnswered) {
+  TcpPeer peer(server_->port());
+  peer.Send(TcpPeer::Fragment("x") + TcpPeer::Fragment("x") + TcpPeer::Fragment("abc"));
   for (int i = 0; i < 2; ++i) EXPECT_EQ(peer.Reply(), std::string(kMaxReply, 'y'));
   EXPECT_EQ(peer.Reply(), "cba");
 }
 
-TEST_F(TcpServiceTest, BoundsAndNonsenseCostTheConnection) {
-  Peer largest(server_->port());
-  largest.Send(Peer::Fragment(std::string(kMaxRecord, 'a')));
-  EXPECT_EQ(largest.Reply(), std::string(kMaxRecord, 'a'));
-  Peer larger(server_->port());
-  larger.Send(Peer::Fragment(std::string(kMaxRecord, 'a'), 0) + Peer::Fragment("b"));
+TEST_F(TcpServiceTest, OversizedAndEmptyRecordsCloseTheConnection) {
+  TcpPeer largest(server_->port());
+  largest.Send(TcpPeer::Fragment(std::string(kMaxTcpRecord, 'a')));
+  EXPECT_EQ(largest.Reply(), std::string(kMaxTcpRecord, 'a'));
+  TcpPeer larger(server_->port());
+  larger.Send(TcpPeer::Fragment(std::string(kMaxTcpRecord, 'a'), 0) + TcpPeer::Fragment("b"));
   EXPECT_EQ(larger.Reply(), "closed");
-  Peer huge(server_->port());
+  TcpPeer huge(server_->port());
   huge.Send("\xff\xff\xff\xff");
   EXPECT_EQ(huge.Reply(), "closed");
-  Peer empty(server_->port());
-  empty.Send(Peer::Fragment(""));
+  TcpPeer empty(server_->port());
+  empty.Send(TcpPeer::Fragment(""));
   EXPECT_EQ(empty.Reply(), "closed");
-  largest.Send(Peer::Fragment("still there"));
+  largest.Send(TcpPeer::Fragment("still there"));
   EXPECT_EQ(largest.Reply(), "ereht llits");
 }
 
-TEST_F(TcpServiceTest, EndlessEmptyFragmentsAreNoRecord) {
-  Peer peer(server_->port());
+TEST_F(TcpServiceTest, EndlessEmptyFragmentsCloseTheConnection) {
+  TcpPeer peer(server_->port());
   std::string many;
-  for (size_t i = 0; i < kMaxRecord; ++i) many += Peer::Fragment("", 0);
+  for (size_t i = 0; i < kMaxTcpRecord; ++i) many += TcpPeer::Fragment("", 0);
   peer.Send(many);
   EXPECT_EQ(peer.Reply(), "closed");
 }
 
-TEST_F(TcpServiceTest, TooManyConnectionsCostTheMostSilent) {
-  std::vector<std::unique_ptr<Peer>> peers;
+TEST_F(TcpServiceTest, AConnectionAboveTheLimitClosesTheLongestIdle) {
+  std::vector<std::unique_ptr<TcpPeer>> peers;
   for (size_t i = 0; i <= TcpService::kMaxConnections; ++i) {
-    peers.push_back(std::make_unique<Peer>(server_->port()));
-    peers.back()->Send(Peer::Fragment("abc"));
+    peers.push_back(std::make_unique<TcpPeer>(server_->port()));
+    peers.back()->Send(TcpPeer::Fragment("abc"));
     EXPECT_EQ(peers.back()->Reply(), "cba");
   }
   EXPECT_EQ(peers.front()->Reply(), "closed");
-  peers.back()->Send(Peer::Fragment("abc"));
+  peers.back()->Send(TcpPeer::Fragment("abc"));
   EXPECT_EQ(peers.back()->Reply(), "cba");
 }
 
-TEST_F(TcpServiceTest, OneAddressWithManyCostsNoOtherItsConnection) {
-  Peer other(server_->port(), INADDR_LOOPBACK + 1);
-  other.Send(Peer::Fragment("abc"));
+TEST_F(TcpServiceTest, TheLimitClosesConnectionsOfTheAddressThatHasTheMost) {
+  TcpPeer other(server_->port(), INADDR_LOOPBACK + 1);
+  other.Send(TcpPeer::Fragment("abc"));
   EXPECT_EQ(other.Reply(), "cba");
-  std::vector<std::unique_ptr<Peer>> peers;
+  std::vector<std::unique_ptr<TcpPeer>> peers;
   for (size_t i = 0; i < TcpService::kMaxConnections; ++i) {
-    peers.push_back(std::make_unique<Peer>(server_->port()));
-    peers.back()->Send(Peer::Fragment("abc"));
+    peers.push_back(std::make_unique<TcpPeer>(server_->port()));
+    peers.back()->Send(TcpPeer::Fragment("abc"));
     EXPECT_EQ(peers.back()->Reply(), "cba");
   }
   EXPECT_EQ(peers.front()->Reply(), "closed");
-  other.Send(Peer::Fragment("def"));
+  other.Send(TcpPeer::Fragment("def"));
   EXPECT_EQ(other.Reply(), "fed");
 }
 
@@ -170,7 +170,7 @@ class Deferring {
   // The next record, and the way back of its reply.
   std::pair<std::string, ReplySender> Next() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(came_.wait_for(lock, std::chrono::seconds(kPatience.tv_sec),
+    EXPECT_TRUE(came_.wait_for(lock, std::chrono::seconds(kReplyTimeout.tv_sec),
                                [this] { return !waiting_.empty(); }));
     auto next = std::move(waiting_.front());
     waiting_.pop_front();
@@ -187,57 +187,57 @@ class Deferring {
   std::deque<std::pair<std::string, ReplySender>> waiting_;
 };
 
-std::vector<uint8_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
+std::vector<uint8_t> BytesOf(const std::string& text) { return {text.begin(), text.end()}; }
 
-TEST(TcpServiceRepliesTest, GoWhenTheyAreReadyAndNotBefore) {
+TEST(TcpServiceRepliesTest, AreSentWhenReadyInAnyOrder) {
   Deferring deferring;
-  auto server = TcpService::Listen(0, kMaxRecord, deferring.handler());
+  auto server = TcpService::Listen(0, kMaxTcpRecord, deferring.handler());
   ASSERT_TRUE(server.ok()) << server.status();
-  Peer peer((*server)->port()), other((*server)->port());
-  peer.Send(Peer::Fragment("first") + Peer::Fragment("second"));
+  TcpPeer peer((*server)->port()), other((*server)->port());
+  peer.Send(TcpPeer::Fragment("first") + TcpPeer::Fragment("second"));
   auto first = deferring.Next(), second = deferring.Next();
-  other.Send(Peer::Fragment("third"));
+  other.Send(TcpPeer::Fragment("third"));
   auto third = deferring.Next();
   EXPECT_EQ(third.first, "third");
-  third.second.Send(Bytes("3"));
+  third.second.Send(BytesOf("3"));
   EXPECT_EQ(other.Reply(), "3");
-  second.second.Send(Bytes("2"));
+  second.second.Send(BytesOf("2"));
   EXPECT_EQ(peer.Reply(), "2");
-  first.second.Send(Bytes("1"));
+  first.second.Send(BytesOf("1"));
   EXPECT_EQ(peer.Reply(), "1");
   // Whose reply is given up loses the connection, as whose client has gone loses the reply.
-  peer.Send(Peer::Fragment("forgotten"));
+  peer.Send(TcpPeer::Fragment("forgotten"));
   { const auto dropped = deferring.Next(); }
   EXPECT_EQ(peer.Reply(), "closed");
-  other.Send(Peer::Fragment("late"));
+  other.Send(TcpPeer::Fragment("late"));
   auto late = deferring.Next();
   server->reset();
-  late.second.Send(Bytes("late"));
+  late.second.Send(BytesOf("late"));
   EXPECT_EQ(other.Reply(), "closed");
 }
 
-TEST(TcpServiceRepliesTest, UnansweredOnesAreBounded) {
+TEST(TcpServiceRepliesTest, UnansweredCallsPerConnectionAreBounded) {
   Deferring deferring;
-  auto server = TcpService::Listen(0, kMaxRecord, deferring.handler());
+  auto server = TcpService::Listen(0, kMaxTcpRecord, deferring.handler());
   ASSERT_TRUE(server.ok()) << server.status();
-  Peer peer((*server)->port()), other((*server)->port());
-  for (uint32_t i = 0; i <= TcpService::kMaxUnanswered; ++i) peer.Send(Peer::Fragment("r"));
+  TcpPeer peer((*server)->port()), other((*server)->port());
+  for (uint32_t i = 0; i <= TcpService::kMaxUnanswered; ++i) peer.Send(TcpPeer::Fragment("r"));
   std::vector<ReplySender> replies;
   for (uint32_t i = 0; i < TcpService::kMaxUnanswered; ++i) {
     replies.push_back(deferring.Next().second);
   }
   // The server has been through all that had come by then.
-  other.Send(Peer::Fragment("other"));
+  other.Send(TcpPeer::Fragment("other"));
   EXPECT_EQ(deferring.Next().first, "other");
   EXPECT_EQ(deferring.waiting(), 0u);
-  replies.front().Send(Bytes("a"));
+  replies.front().Send(BytesOf("a"));
   EXPECT_EQ(peer.Reply(), "a");
-  deferring.Next().second.Send(Bytes("b"));
+  deferring.Next().second.Send(BytesOf("b"));
   EXPECT_EQ(peer.Reply(), "b");
 }
 
-TEST_F(TcpServiceTest, OnePortIsOneServers) {
-  const auto second = TcpService::Listen(server_->port(), kMaxRecord, Mirror);
+TEST_F(TcpServiceTest, ListenOnAPortInUseIsAlreadyExists) {
+  const auto second = TcpService::Listen(server_->port(), kMaxTcpRecord, EchoRecord);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
 }
 

@@ -18,12 +18,12 @@
 namespace pollux::oncrpc {
 namespace {
 
-constexpr size_t kMaxRecord = 1000;
-constexpr timeval kPatience = {.tv_sec = kHangGuard.count(), .tv_usec = 0};
+constexpr size_t kMaxDatagram = 1000;
+constexpr timeval kDatagramTimeout = {.tv_sec = kHangGuard.count(), .tv_usec = 0};
 
 // Answers a record by itself, backwards; one that begins with 'k' is kept for later, an empty one
 // is not answered.
-class Mirror {
+class EchoHandler {
  public:
   RecordHandler handler() {
     return [this](std::vector<uint8_t> record, const CallRoute& ends, ReplySender reply) {
@@ -61,15 +61,15 @@ class Mirror {
   std::deque<ReplySender> kept_;
 };
 
-class Peer {
+class UdpPeer {
  public:
-  Peer(const char* address, uint16_t port) {
+  UdpPeer(const char* address, uint16_t port) {
     const Gid gid = *ParseAddress(address);
     const Sockaddr to = ToSockaddr({.address = gid, .port = port});
     fd_ = Fd(socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     // Takes replies from that address alone.
     reached_ = connect(fd_.get(), to.get(), to.length) == 0;
-    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kDatagramTimeout, sizeof(kDatagramTimeout));
   }
   bool reached() const { return reached_; }
   void Send(const std::string& bytes) {
@@ -91,40 +91,40 @@ class Peer {
 class UdpServiceTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto server = UdpService::Listen(0, kMaxRecord, mirror_.handler());
+    auto server = UdpService::Listen(0, kMaxDatagram, echo_.handler());
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  Mirror mirror_;
+  EchoHandler echo_;
   std::unique_ptr<UdpService> server_;
 };
 
-TEST_F(UdpServiceTest, AnswersFromTheAddressThatWasAsked) {
+TEST_F(UdpServiceTest, RepliesComeFromTheAddressTheCallWasSentTo) {
   // The second is not the one that the kernel would choose.
   for (const char* address : {"127.0.0.1", "127.0.0.2", "::1"}) {
-    Peer peer(address, server_->port());
+    UdpPeer peer(address, server_->port());
     if (!peer.reached()) continue;  // no IPv6 here
     peer.Send("abc");
     EXPECT_EQ(peer.Reply(), "cba");
-    EXPECT_EQ(FormatAddress(mirror_.asked()), address);
+    EXPECT_EQ(FormatAddress(echo_.asked()), address);
   }
 }
 
-TEST_F(UdpServiceTest, WhatIsTooLargeOrNotAnsweredIsDropped) {
-  Peer peer("127.0.0.1", server_->port());
-  peer.Send(std::string(kMaxRecord + 1, 'a'));
+TEST_F(UdpServiceTest, OversizedDatagramsAreDroppedAndCounted) {
+  UdpPeer peer("127.0.0.1", server_->port());
+  peer.Send(std::string(kMaxDatagram + 1, 'a'));
   peer.Send("");
-  peer.Send(std::string(kMaxRecord, 'a'));
-  EXPECT_EQ(peer.Reply(), std::string(kMaxRecord, 'a'));
+  peer.Send(std::string(kMaxDatagram, 'a'));
+  EXPECT_EQ(peer.Reply(), std::string(kMaxDatagram, 'a'));
   EXPECT_EQ(server_->dropped(), 1u);
 }
 
-TEST_F(UdpServiceTest, SoManyWaitForTheirReplies) {
-  Peer waiting("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
+TEST_F(UdpServiceTest, DatagramsAboveMaxUnansweredAreDropped) {
+  UdpPeer waiting("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
   // One by one: the socket has room for fewer.
   const auto keep = [&](size_t number) {
     waiting.Send({'k', static_cast<char>(number >> 8), static_cast<char>(number), 'p'});
-    EXPECT_TRUE(Eventually([&] { return mirror_.kept() == number + 1; }));
+    EXPECT_TRUE(Eventually([&] { return echo_.kept() == number + 1; }));
   };
   for (size_t i = 0; i < UdpService::kMaxUnanswered - 1; ++i) keep(i);
   other.Send("abc");
@@ -132,28 +132,28 @@ TEST_F(UdpServiceTest, SoManyWaitForTheirReplies) {
   keep(UdpService::kMaxUnanswered - 1);
   other.Send("dropped");
   EXPECT_TRUE(Eventually([&] { return server_->dropped() == 1; }));
-  mirror_.SendKept("late");
+  echo_.SendKept("late");
   EXPECT_EQ(waiting.Reply(), "late");
   other.Send("def");
   EXPECT_EQ(other.Reply(), "fed");
 }
 
-TEST_F(UdpServiceTest, WhatComesAgainWaitsOnce) {
-  Peer peer("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
+TEST_F(UdpServiceTest, ARetransmittedCallIsKeptOnce) {
+  UdpPeer peer("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
   for (int again = 0; again < 3; ++again) peer.Send("keep");
   EXPECT_TRUE(Eventually([&] { return server_->dropped() == 2; }));
   // As another's XID, and after its reply.
   other.Send("keep");
-  EXPECT_TRUE(Eventually([&] { return mirror_.kept() == 2; }));
-  mirror_.SendKept("late");
+  EXPECT_TRUE(Eventually([&] { return echo_.kept() == 2; }));
+  echo_.SendKept("late");
   EXPECT_EQ(peer.Reply(), "late");
   peer.Send("keep");
-  EXPECT_TRUE(Eventually([&] { return mirror_.kept() == 1; }));
+  EXPECT_TRUE(Eventually([&] { return echo_.kept() == 1; }));
   EXPECT_EQ(server_->dropped(), 2u);
 }
 
-TEST_F(UdpServiceTest, APortIsTakenOnce) {
-  EXPECT_EQ(UdpService::Listen(server_->port(), kMaxRecord, mirror_.handler()).status().code(),
+TEST_F(UdpServiceTest, ListenOnAPortInUseIsAlreadyExists) {
+  EXPECT_EQ(UdpService::Listen(server_->port(), kMaxDatagram, echo_.handler()).status().code(),
             absl::StatusCode::kAlreadyExists);
 }
 

@@ -12,7 +12,7 @@ SocketAddress At(const char* address, uint16_t port) {
 }
 
 // RFC 5665 section 5.2.3.3, section 5.2.3.4
-TEST(UniversalAddressTest, IsWrittenAndRead) {
+TEST(UniversalAddressTest, FormatsAndParses) {
   const struct {
     SocketAddress endpoint;
     const char* netid;
@@ -29,7 +29,7 @@ TEST(UniversalAddressTest, IsWrittenAndRead) {
   }
 }
 
-TEST(UniversalAddressTest, RefusesWhatIsNone) {
+TEST(UniversalAddressTest, RefusesInvalidAddresses) {
   for (const char* text :
        {"", ".", "..", "1.2", "192.0.2.1", "192.0.2.1.78", "192.0.2.1.256.1", "192.0.2.1.1.256",
         "192.0.2.1.-1.1", "192.0.2.1.78.81.1", "192.0.2.300.78.81", "2001:db8::1", "::1.1",

@@ -4,8 +4,8 @@
 namespace pollux::rpcrdma {
 namespace {
 
-TEST_F(MirrorTest, NegotiatesAndCalls) {
-  StartWorld();
+TEST_F(MirrorTest, ThresholdsAreNegotiatedAndCallsSucceed) {
+  StartSimulation();
   StartServer({.send_bytes = 2048, .receive_bytes = 8192});
   StartClient({.send_bytes = 16384, .receive_bytes = 4096});
   ConnectClient();
@@ -19,7 +19,7 @@ TEST_F(MirrorTest, NegotiatesAndCalls) {
   EXPECT_EQ(server->server->connections(), 1u);
 }
 
-TEST_F(MirrorTest, EchoOfEverySize) {
+TEST_F(MirrorTest, ArgumentsOfEverySizeAreEchoed) {
   StartAll();
   for (size_t bytes : {0u, 4u, 900u, 948u, 3900u, 3996u, 4000u, 4004u, 4024u, 4028u, 4032u, 4096u,
                        20'000u, kMaxEcho}) {
@@ -71,7 +71,7 @@ TEST_F(MirrorTest, EligibleResultWithoutAWriteChunkComesInTheReplyChunk) {
 // Some in Read chunks and some not, in calls of all forms; results in Write chunks, inline by an
 // empty chunk, or by none, and all padded in the Reply chunk. RFC 8166
 // sections 3.4.5, 3.5.3, 4.3.2.1 and 4.3.2.3
-TEST_F(MirrorTest, SeveralEligibleItems) {
+TEST_F(MirrorTest, SeveralEligibleItemsReturnFromOneCall) {
   StartAll();
   Random random(7);
   constexpr uint32_t kSizes[] = {0, 1, 5, 300, 3000, 4001, kManyItem};
@@ -114,7 +114,7 @@ TEST_F(MirrorTest, SeveralEligibleItems) {
 }
 
 // RFC 8166 section 3.4.6 and section 4.5.3: seen before anything is written past the chunk.
-TEST_F(MirrorTest, ResultLargerThanTheWriteChunk) {
+TEST_F(MirrorTest, AResultLargerThanTheWriteChunkFailsTheCall) {
   StartAll();
   EXPECT_EQ(Get(9000, 8999).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(server->server->counters().replies_too_large, 1u);
@@ -153,7 +153,7 @@ TEST_F(MirrorTest, AReplyWaitsForARegion) {
 }
 
 TEST_F(MirrorTest, ManyCallsStayWithinTheGrant) {
-  StartWorld();
+  StartSimulation();
   StartServer({.credits = 4});
   StartClient({.credits = 8});
   ConnectClient();
@@ -179,8 +179,8 @@ TEST_F(MirrorTest, ManyCallsStayWithinTheGrant) {
 
 // RFC 8166 section 3.3.1: a receive is posted again before the reply that gives its credit back,
 // and for each reply that may come. Nobody is told to wait.
-TEST_F(MirrorTest, NoMessageIsMetWithoutAReceive) {
-  StartWorld();
+TEST_F(MirrorTest, EveryMessageFindsAPostedReceive) {
+  StartSimulation();
   StartServer({.credits = 16});
   StartClient({.credits = 16});
   ConnectClient();
@@ -241,8 +241,8 @@ TEST_F(MirrorTest, GrantsRiseAndFall) {
 }
 
 // Those that find no buffer at the server are pulled long after their SEND was acknowledged.
-TEST_F(MirrorTest, ManyLongCallsAtOnce) {
-  StartWorld();
+TEST_F(MirrorTest, ManyLongCallsCompleteWithTwoBuffers) {
+  StartSimulation();
   StartServer({.bulk_buffers = 2});
   StartClient();
   ConnectClient();
@@ -270,7 +270,7 @@ TEST_F(MirrorTest, ManyLongCallsAtOnce) {
   EXPECT_TRUE(RunUntil([&] { return done == kCalls; }));
 }
 
-TEST_F(MirrorTest, WhatTheBindingDoesNotAllowIsRefused) {
+TEST_F(MirrorTest, CallsOutsideTheBindingAreRefused) {
   StartAll();
   const std::vector<uint8_t> bytes(kMaxItem + 8);
   std::vector<uint8_t> room(64);
@@ -285,8 +285,8 @@ TEST_F(MirrorTest, WhatTheBindingDoesNotAllowIsRefused) {
   EXPECT_EQ(client->counters().calls_sent, 0u);
 }
 
-TEST_F(MirrorTest, ProgramsVersionsAndProceduresThatAreNotThere) {
-  StartWorld();
+TEST_F(MirrorTest, UnknownProgramsVersionsAndProceduresAreRefused) {
+  StartSimulation();
   StartServer();
   for (auto [program, version] : {std::pair{kMirrorProgram + 1, 1u}, {kMirrorProgram, 2u}}) {
     oncrpc::ProgramBinding binding = MirrorBinding();
@@ -308,8 +308,8 @@ TEST_F(MirrorTest, ProgramsVersionsAndProceduresThatAreNotThere) {
   EXPECT_EQ(server->server->counters().calls_refused, 3u);
 }
 
-TEST_F(MirrorTest, NoListener) {
-  StartWorld();
+TEST_F(MirrorTest, WithoutAListenerConnectFails) {
+  StartSimulation();
   StartClient();
   std::optional<absl::Status> status;
   ASSERT_TRUE(client
@@ -348,7 +348,7 @@ TEST_F(MirrorTest, LostConnectionFailsEveryCallAndTheClientConnectsAgain) {
   EXPECT_TRUE(Put(50'000).ok());
 }
 
-TEST_F(MirrorTest, CallsThatEndWithTheirConnectionMayDisconnectAndCall) {
+TEST_F(MirrorTest, CallbacksOfFailedCallsMayDisconnectAndCall) {
   StartAll();
   std::optional<absl::Status> again;
   ASSERT_TRUE(client
@@ -371,7 +371,7 @@ TEST_F(MirrorTest, CallsThatEndWithTheirConnectionMayDisconnectAndCall) {
   EXPECT_TRUE(Put(50'000).ok());
 }
 
-TEST_F(MirrorTest, LinkDown) {
+TEST_F(MirrorTest, ADownLinkFailsTheCallAndTheClientCanReconnect) {
   StartAll();
   nodes[1]->port().SetUp(false);
   EXPECT_EQ(Put(50'000).code(), absl::StatusCode::kUnavailable);
@@ -382,7 +382,7 @@ TEST_F(MirrorTest, LinkDown) {
 }
 
 // The server has acknowledged the call and is never heard of again: nothing of RC's would notice.
-TEST_F(MirrorTest, ServerThatVanishesWhileACallWaits) {
+TEST_F(MirrorTest, AVanishedServerFailsTheWaitingCall) {
   StartAll();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
@@ -401,7 +401,7 @@ TEST_F(MirrorTest, ServerThatVanishesWhileACallWaits) {
 }
 
 // A live server may think for as long as it likes, and a quiet connection stays.
-TEST_F(MirrorTest, QuietConnectionsStay) {
+TEST_F(MirrorTest, IdleConnectionsStayEstablished) {
   StartAll();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
@@ -418,7 +418,7 @@ TEST_F(MirrorTest, QuietConnectionsStay) {
 }
 
 // Whoever leaves does not wait for a server that is gone.
-TEST_F(MirrorTest, DisconnectFailsCallsAtOnce) {
+TEST_F(MirrorTest, DisconnectFailsCallsImmediately) {
   StartAll();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
@@ -435,7 +435,7 @@ TEST_F(MirrorTest, DisconnectFailsCallsAtOnce) {
 }
 
 // RFC 8166 section 4.4.1: what the server writes later does not arrive.
-TEST_F(MirrorTest, TimeOutFencesTheCall) {
+TEST_F(MirrorTest, ATimedOutCallLosesItsRemoteAccess) {
   StartAll();
   const std::vector<uint8_t> untouched(50'000, 0xEE), late(40'000, 0x66);
   std::vector<uint8_t> buffer = untouched;
@@ -462,7 +462,7 @@ TEST_F(MirrorTest, TimeOutFencesTheCall) {
   EXPECT_EQ(buffer, untouched);
 }
 
-TEST_F(MirrorTest, ALateReplyDisturbsNothing) {
+TEST_F(MirrorTest, ALateReplyIsDiscarded) {
   StartAll();
   std::vector<uint8_t> reply_buffer(oncrpc::kReplyHeaderBytes + kMaxEcho);
   EXPECT_EQ(Run({.procedure = kHold,
@@ -474,7 +474,7 @@ TEST_F(MirrorTest, ALateReplyDisturbsNothing) {
   EXPECT_TRUE(Run({.procedure = kNull}).ok());
 }
 
-TEST_F(MirrorTest, DestroyingTheClientEndsCallsAndTheirAccessToMemory) {
+TEST_F(MirrorTest, DestroyingTheClientEndsCallsAndTheirRemoteAccess) {
   StartAll();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
@@ -489,10 +489,11 @@ TEST_F(MirrorTest, DestroyingTheClientEndsCallsAndTheirAccessToMemory) {
   EXPECT_TRUE(RunUntil([&] { return server->server->connections() == 0; }));
 }
 
-TEST_F(MirrorTest, LossDuplicationAndReordering) {
+TEST_F(MirrorTest, CallsSurviveLossDuplicationAndReordering) {
   for (uint64_t seed = 1; seed <= 10 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
-    StartWorld(seed, {.loss = 0.02, .duplication = 0.02, .reordering = 0.02, .corruption = 0.01});
+    StartSimulation(seed,
+                    {.loss = 0.02, .duplication = 0.02, .reordering = 0.02, .corruption = 0.01});
     StartServer();
     StartClient();
     ConnectClient();

@@ -52,7 +52,7 @@ class HostileClientTest : public MirrorTest {
  protected:
   // Connects both clients; `hostile` is the one that violates the protocol.
   void StartHostile(const ServerConfig& config = {}) {
-    StartWorld();
+    StartSimulation();
     StartServer(config);
     StartClient();
     ConnectClient();

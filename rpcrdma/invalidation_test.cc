@@ -5,13 +5,13 @@
 namespace pollux::rpcrdma {
 namespace {
 
-constexpr uint32_t kXid = 0x600DF00D;
+constexpr uint32_t kCallXid = 0x600DF00D;
 constexpr uint32_t kItem = 10'000;  // more than a message takes
 
 class InvalidationTest : public MirrorTest {
  protected:
   void Start(bool client_may, bool server_may) {
-    StartWorld();
+    StartSimulation();
     StartServer({.remote_invalidation = server_may});
     StartClient({.remote_invalidation = client_may});
     ConnectClient();
@@ -43,7 +43,7 @@ TEST_F(InvalidationTest, OneKeyIsInvalidatedByTheReply) {
 }
 
 // RFC 8797 section 4.1: only when both say so.
-TEST_F(InvalidationTest, NeitherSideAlone) {
+TEST_F(InvalidationTest, NothingIsInvalidatedUnlessBothSidesAnnounceIt) {
   for (const auto& [client_may, server_may] : {std::pair{true, false}, {false, true}}) {
     Start(client_may, server_may);
     EXPECT_TRUE(Put(kItem).ok());
@@ -57,7 +57,7 @@ TEST_F(InvalidationTest, NeitherSideAlone) {
 class InvalidatingServerTest : public MirrorTest {
  protected:
   void Start(bool client_may, bool server_may) {
-    StartWorld();
+    StartSimulation();
     hostile = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
     hostile->remote_invalidation = server_may;
     hostile->Listen(kTestPort);
@@ -92,7 +92,7 @@ class InvalidatingServerTest : public MirrorTest {
     ASSERT_EQ(calls[i].chunks.segment_count, 1);
   }
   uint32_t KeyOf(int i) const { return calls[i].chunks.segments[0].handle; }
-  void Answer(int i, uint32_t invalidate) {
+  void Reply(int i, uint32_t invalidate) {
     Header header;
     header.xid = calls[i].xid;
     header.credits = 32;
@@ -110,17 +110,17 @@ class InvalidatingServerTest : public MirrorTest {
 };
 
 // RFC 8797 section 4.1
-TEST_F(InvalidatingServerTest, AnotherCallsKeyCostsTheConnection) {
+TEST_F(InvalidatingServerTest, InvalidatingTheKeyOfAnotherCallEndsTheConnection) {
   Start(true, true);
   StartGet(0);
-  Answer(0, KeyOf(0));
+  Reply(0, KeyOf(0));
   ASSERT_TRUE(RunUntil([this] { return status[0].has_value(); }));
   EXPECT_TRUE(status[0]->ok()) << *status[0];
   EXPECT_EQ(client->counters().remote_invalidations, 1u);
   StartGet(0);
   StartGet(1);
   EXPECT_NE(KeyOf(0), KeyOf(1));
-  Answer(0, KeyOf(1));
+  Reply(0, KeyOf(1));
   ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
   EXPECT_EQ(client->counters().bad_invalidations, 1u);
   for (const auto& s : status) EXPECT_EQ(s->code(), absl::StatusCode::kUnavailable);
@@ -140,14 +140,14 @@ TEST_F(InvalidatingServerTest, ALateReplyThatInvalidatesIsDiscarded) {
       EXPECT_EQ(status[0]->code(), absl::StatusCode::kDeadlineExceeded);
     }
     EXPECT_EQ(client->advertised_regions(), 0u);
-    Answer(0, KeyOf(0));
+    Reply(0, KeyOf(0));
     const uint64_t late = cancelled ? 2 : 1;
     ASSERT_TRUE(RunUntil([&] { return client->counters().late_replies == late; }));
     EXPECT_EQ(client->counters().remote_invalidations, late);
   }
   EXPECT_FALSE(ended.has_value());
   StartGet(0);
-  Answer(0, KeyOf(0));
+  Reply(0, KeyOf(0));
   ASSERT_TRUE(RunUntil([this] { return status[0].has_value(); }));
   EXPECT_TRUE(status[0]->ok()) << *status[0];
 }
@@ -156,17 +156,17 @@ TEST_F(InvalidatingServerTest, ALateReplyThatInvalidatesIsDiscarded) {
 TEST_F(InvalidatingServerTest, AServerThatDoesNotAnnounceInvalidationMayInvalidate) {
   Start(true, false);
   StartGet(0);
-  Answer(0, KeyOf(0));
+  Reply(0, KeyOf(0));
   ASSERT_TRUE(RunUntil([this] { return status[0].has_value(); }));
   EXPECT_TRUE(status[0]->ok()) << *status[0];
   EXPECT_EQ(client->counters().remote_invalidations, 1u);
 }
 
 // The key of a client that has not said so cannot be taken away.
-TEST_F(InvalidatingServerTest, WithoutConsentItIsAnError) {
+TEST_F(InvalidatingServerTest, InvalidationThatTheClientDidNotAnnounceFails) {
   Start(false, true);
   StartGet(0);
-  Answer(0, KeyOf(0));
+  Reply(0, KeyOf(0));
   ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
   ASSERT_TRUE(RunUntil([this] { return !hostile->sent.empty(); }));
   EXPECT_EQ(hostile->sent[0], IBV_WC_SUCCESS)
@@ -179,7 +179,7 @@ TEST_F(InvalidatingServerTest, WithoutConsentItIsAnError) {
 class InvalidatedClientTest : public MirrorTest {
  protected:
   void Start(bool client_may) {
-    StartWorld();
+    StartSimulation();
     StartServer();
     hostile = std::make_unique<RawPeer>(&nodes[0]->worker(), managers[0].get());
     hostile->remote_invalidation = client_may;
@@ -193,13 +193,13 @@ class InvalidatedClientTest : public MirrorTest {
   // Whether the reply to a call that offers these was a plain Send.
   bool IsAnswered(absl::Span<const Segment> segments) {
     Header header;
-    header.xid = kXid;
+    header.xid = kCallXid;
     header.credits = 8;
     header.chunks.AddWriteChunk(segments);
     uint8_t length[4];
     StoreBe32(length, 100);
     const oncrpc::CallHeader call{
-        .xid = kXid, .program = kMirrorProgram, .version = 1, .procedure = kGet};
+        .xid = kCallXid, .program = kMirrorProgram, .version = 1, .procedure = kGet};
     hostile->Send(MessageOf(header, CallOf(call, length)));
     EXPECT_TRUE(RunUntil([this] { return !hostile->received.empty() || hostile->ended(); }));
     return !hostile->received.empty();
@@ -208,17 +208,17 @@ class InvalidatedClientTest : public MirrorTest {
 };
 
 // RFC 8797 section 4.1
-TEST_F(InvalidatedClientTest, OneKeyInSeveralSegments) {
+TEST_F(InvalidatedClientTest, AKeyInSeveralSegmentsIsNotInvalidated) {
   Start(true);
   EXPECT_FALSE(IsAnswered({hostile->SegmentAt(0, 50), hostile->SegmentAt(64, 100)}));
 }
-TEST_F(InvalidatedClientTest, SeveralKeys) {
+TEST_F(InvalidatedClientTest, OneOfSeveralKeysIsInvalidated) {
   Start(true);
   Segment other = hostile->SegmentAt(0, 0);
   other.handle ^= 0x100;
   EXPECT_TRUE(IsAnswered({hostile->SegmentAt(64, 100), other}));
 }
-TEST_F(InvalidatedClientTest, ClientThatDoesNotSaySo) {
+TEST_F(InvalidatedClientTest, WithoutAnAnnouncementNothingIsInvalidated) {
   Start(false);
   EXPECT_TRUE(IsAnswered({hostile->SegmentAt(64, 100)}));
 }

@@ -123,9 +123,9 @@ class MemoryTest : public HostileClientTest {
   size_t most_bytes_ = 0;
 };
 
-TEST_F(MemoryTest, ARequestDoesNotTakeAConnectionsBuffers) {
+TEST_F(MemoryTest, AConnectRequestAllocatesNoReceiveBuffers) {
   constexpr uint32_t kInline = 16 * kKiB;
-  StartWorld();
+  StartSimulation();
   StartServer({.credits = 256, .send_bytes = kInline, .receive_bytes = kInline});
   const size_t before = BytesInUse();
   cm::Id* const id = AskForOne();
@@ -136,10 +136,10 @@ TEST_F(MemoryTest, ARequestDoesNotTakeAConnectionsBuffers) {
   ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 0; }));
 }
 
-TEST_F(MemoryTest, AFloodTakesABoundedPartAndGivesItBack) {
+TEST_F(MemoryTest, AFloodTakesBoundedMemoryAndReleasesIt) {
   constexpr uint32_t kHalfOpen = 16, kRequests = 400;
   constexpr uint32_t kUnderWay = 64;  // requests that CM has unanswered at once
-  StartWorld();
+  StartSimulation();
   StartServer({.max_half_open = kHalfOpen});
   const size_t before = BytesInUse();
   Flood(kRequests);
@@ -155,8 +155,8 @@ TEST_F(MemoryTest, AFloodTakesABoundedPartAndGivesItBack) {
 
 // A client that is quick sends its first call beside its RTU, and does not repeat what finds no
 // receive. RFC 8166 section 3.3.1 and section 3.3.3
-TEST_F(MemoryTest, TheFirstCallFindsAReceive) {
-  StartWorld();
+TEST_F(MemoryTest, TheFirstCallFindsAPostedReceive) {
+  StartSimulation();
   StartServer();
   for (uint32_t i = 0; i < 20; ++i) {
     hostile = NewPeer();
@@ -168,7 +168,7 @@ TEST_F(MemoryTest, TheFirstCallFindsAReceive) {
   EXPECT_EQ(nodes[1]->worker().counters().send_rnr_err, 0u);
 }
 
-TEST_F(MemoryTest, WhereMemoryIsShortConnectionsAreRefusedAndCallsServed) {
+TEST_F(MemoryTest, ShortMemoryRefusesConnectionsAndServesCalls) {
   StartHostile();
   ExpectServed();  // the server has its RTU
   {
@@ -185,7 +185,7 @@ TEST_F(MemoryTest, WhereMemoryIsShortConnectionsAreRefusedAndCallsServed) {
 }
 
 // One that runs out between REP and RTU costs the connection.
-TEST_F(MemoryTest, WhereMemoryIsShortAConnectionIsNotEstablished) {
+TEST_F(MemoryTest, ShortMemoryEndsAConnectionBeforeItIsEstablished) {
   StartHostile();
   {
     const MemoryReserve::ShortageForTest shortage;
@@ -199,7 +199,7 @@ TEST_F(MemoryTest, WhereMemoryIsShortAConnectionIsNotEstablished) {
   ExpectServed();
 }
 
-TEST_F(MemoryTest, WhereMemoryIsVeryShortCallsWait) {
+TEST_F(MemoryTest, VeryShortMemoryDelaysCalls) {
   StartHostile();
   ExpectServed();
   hostile->received.clear();
@@ -239,7 +239,7 @@ class FailingHeapTest : public MemoryTest, public testing::WithParamInterface<bo
 
 // Of all that the server allocates from a client's REQ to the end of its connection, calls between
 // them, each in turn.
-TEST_P(FailingHeapTest, EachAllocationThatAClientCausesMayFail) {
+TEST_P(FailingHeapTest, EveryAllocationCausedByAClientMayFail) {
 #ifdef POLLUX_HEAP_OF_ANOTHER
   GTEST_SKIP() << "sanitizers have an operator new of their own";
 #endif
@@ -288,8 +288,8 @@ TEST_P(FailingHeapTest, EachAllocationThatAClientCausesMayFail) {
   ExpectServed();
 }
 
-INSTANTIATE_TEST_SUITE_P(AndHow, FailingHeapTest, testing::Bool(), [](const auto& info) {
-  return info.param ? "ThatIsAllThereIs" : "AndTheNextSucceeds";
+INSTANTIATE_TEST_SUITE_P(Failures, FailingHeapTest, testing::Bool(), [](const auto& info) {
+  return info.param ? "EveryLaterOneFails" : "TheNextOneSucceeds";
 });
 
 }  // namespace

@@ -260,7 +260,7 @@ class MirrorTest : public testing::Test {
     ASSERT_TRUE(engine::InitEal({.huge_pages = engine::EalOptions::HugePages::kNever}).ok());
   }
 
-  void StartWorld(uint64_t seed = 1, const sim::Conditions& conditions = {}) {
+  void StartSimulation(uint64_t seed = 1, const sim::Conditions& conditions = {}) {
     world = std::make_unique<sim::Simulation>(seed, conditions);
     for (int i = 0; i < 2; ++i) nodes[i] = &world->AddNode();
     for (int i = 0; i < 2; ++i) managers[i] = *cm::Manager::Create(&nodes[i]->worker());
@@ -287,7 +287,7 @@ class MirrorTest : public testing::Test {
     ASSERT_TRUE(status->ok()) << *status;
   }
   void StartAll() {
-    StartWorld();
+    StartSimulation();
     StartServer();
     StartClient();
     ConnectClient();

@@ -20,7 +20,7 @@ class OwnHeaderTest : public MirrorTest {
  protected:
   // Answers with the call's arguments and its verifier.
   void Start() {
-    StartWorld();
+    StartSimulation();
     StartServer();
     Program program{.binding = OwnBinding(), .procedures = {}, .others = nullptr};
     program.others = [this](const CallView& call, ReplyHandle reply) {
@@ -57,7 +57,7 @@ class OwnHeaderTest : public MirrorTest {
   uint16_t client_port = 0;
 };
 
-TEST_F(OwnHeaderTest, TravelsBothWays) {
+TEST_F(OwnHeaderTest, CallAndReplyHeadersAreTransferred) {
   Start();
   for (const size_t bytes : {0u, 2000u, kMaxEcho}) {
     const oncrpc::CallHeader header = Header(0x1234, 99);

@@ -10,7 +10,7 @@ constexpr uint32_t kAttempts = 5;
 class ReconnectTest : public MirrorTest {
  protected:
   void StartReconnecting(const ServerConfig& config = {}) {
-    StartWorld();
+    StartSimulation();
     StartServer(config);
     StartClient({.reconnect = {.attempts = kAttempts}});
     ConnectClient();
@@ -71,7 +71,7 @@ class ReconnectTest : public MirrorTest {
   absl::Span<uint8_t> note_buffer_;
 };
 
-TEST_F(ReconnectTest, CallsAreSentAgain) {
+TEST_F(ReconnectTest, CallsAreResentAfterAReconnect) {
   StartReconnecting();
   int done = 0;
   for (int i = 0; i < 50; ++i) {
@@ -101,7 +101,7 @@ TEST_F(ReconnectTest, CallsAreSentAgain) {
 }
 
 // The server hangs up on one; a number that is nobody's is no matter.
-TEST_F(ReconnectTest, OneConnectionIsEnded) {
+TEST_F(ReconnectTest, ServerDisconnectEndsOnlyTheGivenConnection) {
   StartReconnecting();
   const uint64_t first = server->last_connection;
   server->server->Disconnect(first + 1);
@@ -118,7 +118,7 @@ TEST_F(ReconnectTest, OneConnectionIsEnded) {
 }
 
 // The handlers of the first connection's calls are at work when they come again.
-TEST_F(ReconnectTest, ARepeatedCallJoinsTheOneThatRuns) {
+TEST_F(ReconnectTest, ARepeatedCallJoinsTheRunningOne) {
   StartReconnecting();
   constexpr uint32_t kCalls = 10;
   std::optional<absl::Status> status[kCalls];
@@ -143,7 +143,7 @@ TEST_F(ReconnectTest, ARepeatedCallJoinsTheOneThatRuns) {
 }
 
 // The second connection is lost too while its call waits for the first one's handler.
-TEST_F(ReconnectTest, ACallThatJoinedMayLoseItsConnection) {
+TEST_F(ReconnectTest, AJoinedCallMayLoseItsConnection) {
   StartReconnecting();
   std::optional<absl::Status> status;
   uint32_t count = 0;
@@ -195,8 +195,8 @@ TEST_F(ReconnectTest, ARepeatedCallOfAJoiningProcedureWaitsForTheFirst) {
 
 // A server that never answers keeps the credit of calls that timed out: on another connection there
 // is credit again. Here the one call of the first grant.
-TEST_F(ReconnectTest, ADroppedCallIsNotTheEndOfACredit) {
-  StartWorld();
+TEST_F(ReconnectTest, CreditOfATimedOutCallReturnsWithANewConnection) {
+  StartSimulation();
   StartServer();
   StartClient({.reconnect = {.attempts = kAttempts}});
   ConnectClient();
@@ -210,7 +210,7 @@ TEST_F(ReconnectTest, ADroppedCallIsNotTheEndOfACredit) {
 
 // One call is not answered: it is sent again, by more connections than it may lose, and the others
 // are answered all the time.
-TEST_F(ReconnectTest, ACallWithoutAnAnswerIsSentAgain) {
+TEST_F(ReconnectTest, AnUnansweredCallIsResent) {
   StartReconnecting();
   std::optional<absl::Status> status;
   uint32_t count = 0;
@@ -247,7 +247,7 @@ TEST_F(ReconnectTest, SilenceWithoutACallOrALimitKeepsTheConnection) {
   EXPECT_TRUE(status->ok()) << *status;
 }
 
-TEST_F(ReconnectTest, LostReplyIsGivenAgain) {
+TEST_F(ReconnectTest, ALostReplyIsRepeatedFromTheCache) {
   StartReconnecting();
   std::optional<absl::Status> status;
   uint32_t count = 0;
@@ -266,7 +266,7 @@ TEST_F(ReconnectTest, LostReplyIsGivenAgain) {
 
 // Its process dies without a word, and another takes its place, which knows of no connection and no
 // call. The client finds out by itself.
-TEST_F(ReconnectTest, ServerKilledAndStartedAgain) {
+TEST_F(ReconnectTest, CallsSurviveAServerThatIsKilledAndRestarted) {
   StartReconnecting();
   for (int kills = 1; kills <= 3; ++kills) {
     std::optional<absl::Status> count_status, echo_status;
@@ -305,7 +305,7 @@ TEST_F(ReconnectTest, ServerKilledAndStartedAgain) {
 }
 
 // Argument and result in chunks, which are other memory each time.
-TEST_F(ReconnectTest, RepliesWithChunksAreGivenAgain) {
+TEST_F(ReconnectTest, RepliesWithChunksAreRepeatedFromTheCache) {
   constexpr uint32_t kBytes = 900;
   StartReconnecting({.cached_reply_bytes = kBytes + 8});
   for (const bool fits : {true, false}) {
@@ -330,7 +330,7 @@ TEST_F(ReconnectTest, RepliesWithChunksAreGivenAgain) {
 }
 
 // RFC 8797 section 4
-TEST_F(ReconnectTest, SettingsAreFresh) {
+TEST_F(ReconnectTest, SettingsAreNegotiatedAgainAfterAReconnect) {
   StartReconnecting();
   EXPECT_EQ(client->negotiated().thresholds.client_to_server, 4096u);
   server->server->Shutdown();
@@ -346,7 +346,7 @@ TEST_F(ReconnectTest, SettingsAreFresh) {
 }
 
 // What fitted a message does not any more, and there is nowhere else for it.
-TEST_F(ReconnectTest, CallsThatTheNewSettingsDoNotAllow) {
+TEST_F(ReconnectTest, CallsThatExceedTheNewThresholdsFail) {
   StartReconnecting();
   const std::vector<uint8_t> arguments = Pattern(3000);
   std::optional<absl::Status> status;
@@ -369,7 +369,7 @@ TEST_F(ReconnectTest, CallsThatTheNewSettingsDoNotAllow) {
   EXPECT_TRUE(Run({.procedure = kNull}).ok());
 }
 
-TEST_F(ReconnectTest, GivesUpInTheEnd) {
+TEST_F(ReconnectTest, ReconnectGivesUpAfterTheLastAttempt) {
   StartReconnecting();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
@@ -389,8 +389,8 @@ TEST_F(ReconnectTest, GivesUpInTheEnd) {
   EXPECT_TRUE(Run({.procedure = kNull}).ok());
 }
 
-TEST_F(ReconnectTest, WithoutALimitItNeverGivesUp) {
-  StartWorld();
+TEST_F(ReconnectTest, ReconnectWithoutALimitNeverGivesUp) {
+  StartSimulation();
   StartServer();
   StartClient({.reconnect = {.attempts = ReconnectPolicy::kForEver}});
   ConnectClient();
@@ -412,7 +412,7 @@ TEST_F(ReconnectTest, WithoutALimitItNeverGivesUp) {
 }
 
 // The connections last: each is worth to be made again, the call is not.
-TEST_F(ReconnectTest, ACallIsSentABoundedNumberOfTimes) {
+TEST_F(ReconnectTest, TransmissionsOfACallAreBounded) {
   StartReconnecting();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
@@ -435,8 +435,8 @@ TEST_F(ReconnectTest, ACallIsSentABoundedNumberOfTimes) {
 }
 
 // Calls that end while they wait make room for others.
-TEST_F(ReconnectTest, TimeOutsWhileItReconnectsLeaveNothing) {
-  StartWorld();
+TEST_F(ReconnectTest, CallsThatTimeOutDuringAReconnectFreeTheirSlots) {
+  StartSimulation();
   StartServer();
   StartClient({.max_calls = 4, .reconnect = {.attempts = kAttempts}});
   ConnectClient();
@@ -464,7 +464,7 @@ TEST_F(ReconnectTest, TimeOutsWhileItReconnectsLeaveNothing) {
 }
 
 // Short-lived connections, each of which brought a reply: their number is not bounded.
-TEST_F(ReconnectTest, AReplyIsProgress) {
+TEST_F(ReconnectTest, AReplyResetsTheAttempts) {
   StartReconnecting();
   for (uint32_t cuts = 0; cuts < 2 * kAttempts; ++cuts) {
     Cut();
@@ -489,7 +489,7 @@ TEST_F(ReconnectTest, ConnectionsWithoutAReplyCountAsAttempts) {
   EXPECT_EQ(cuts, kAttempts + 1);
 }
 
-TEST_F(ReconnectTest, DisconnectEndsIt) {
+TEST_F(ReconnectTest, DisconnectEndsTheReconnect) {
   StartReconnecting();
   server->server->Shutdown();
   ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
@@ -505,7 +505,7 @@ TEST_F(ReconnectTest, DisconnectEndsIt) {
 }
 
 // Whoever hears that one of his calls failed may cancel the others, in no time.
-TEST_F(ReconnectTest, AFailedCallCancelsOthers) {
+TEST_F(ReconnectTest, TheCallbackOfAFailedCallMayCancelOthers) {
   StartReconnecting();
   server->server->Shutdown();
   ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
@@ -531,7 +531,7 @@ TEST_F(ReconnectTest, AFailedCallCancelsOthers) {
   EXPECT_EQ(failed, 1);
 }
 
-TEST_F(ReconnectTest, TimeOutsAndCancelsWhileItReconnects) {
+TEST_F(ReconnectTest, CallsCanTimeOutAndBeCancelledDuringAReconnect) {
   StartReconnecting();
   server->server->Shutdown();
   ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
@@ -556,7 +556,7 @@ TEST_F(ReconnectTest, TimeOutsAndCancelsWhileItReconnects) {
   EXPECT_FALSE(cancelled.has_value());
 }
 
-TEST_F(ReconnectTest, ACacheFullOfCallsThatRun) {
+TEST_F(ReconnectTest, CallsAreNotCachedWhenTheCacheIsFullOfRunningCalls) {
   StartReconnecting({.cached_replies = 2});
   std::optional<absl::Status> status[3];
   uint32_t count[3] = {};
@@ -570,7 +570,7 @@ TEST_F(ReconnectTest, ACacheFullOfCallsThatRun) {
 
 // One client, one call that a file system keeps waiting: connection after connection, what it holds
 // must not become all that the server has.
-TEST_F(ReconnectTest, ACallThatStallsDoesNotTakeEveryBuffer) {
+TEST_F(ReconnectTest, AStalledCallDoesNotTakeEveryBuffer) {
   constexpr uint32_t kBuffers = 4;
   StartReconnecting({.bulk_buffers = kBuffers});
   std::vector<uint8_t> room(oncrpc::kReplyHeaderBytes + 10'000);

@@ -51,7 +51,7 @@ class CallbackTest : public ReverseTest {
  protected:
   void Start(const ServerConfig& config = {.reverse_credits = 8},
              const ClientConfig& client_config = {.reverse_credits = kReverseCredits}) {
-    StartWorld();
+    StartSimulation();
     StartServer(config);
     StartClientWithCallback(client_config);
     OpenReverse();
@@ -76,7 +76,7 @@ class CallbackTest : public ReverseTest {
   uint64_t connection = 0;
 };
 
-TEST_F(CallbackTest, CallsAndReplies) {
+TEST_F(CallbackTest, TheClientAnswersCallsOfTheServer) {
   Start();
   for (const uint32_t bytes : {0u, 4u, 1000u, 3900u}) {
     const std::vector<uint8_t> arguments = Pattern(bytes);
@@ -97,7 +97,7 @@ TEST_F(CallbackTest, CallsAndReplies) {
 
 // RFC 8167 section 4.2 and section 5.3, and RFC 8267 section 6.5.2: Short Messages, as large as the
 // reply threshold of the forward direction.
-TEST_F(CallbackTest, NoLargerThanAMessage) {
+TEST_F(CallbackTest, CallsAboveTheInlineThresholdAreRefused) {
   Start({.reverse_credits = 8, .send_bytes = 2048, .receive_bytes = 8192});
   const std::vector<uint8_t> bytes = Pattern(kMaxCallback);
   std::optional<absl::Status> status;
@@ -118,7 +118,7 @@ TEST_F(CallbackTest, NoLargerThanAMessage) {
 
 // RFC 8167 section 4.1 and section 4.3: the client's grant, and neither direction waits for the
 // other's credits.
-TEST_F(CallbackTest, CreditsOfItsOwn) {
+TEST_F(CallbackTest, ReverseCreditsAreIndependent) {
   Start({.credits = 2, .reverse_credits = 8}, {.credits = 2, .reverse_credits = kReverseCredits});
   constexpr int kCalls = 50;
   const uint8_t argument[4] = {};  // of all calls, those that wait too
@@ -154,7 +154,7 @@ TEST_F(CallbackTest, CreditsOfItsOwn) {
 }
 
 // RFC 8167 section 7: without a binding nothing is called.
-TEST_F(CallbackTest, Refusals) {
+TEST_F(CallbackTest, InvalidReverseChannelsAndCallsAreRefused) {
   Start();
   std::optional<absl::Status> status;
   EXPECT_EQ(server->server->OpenReverse(connection, CallbackBinding()).code(),
@@ -172,7 +172,7 @@ TEST_F(CallbackTest, Refusals) {
 
 // The handler holds the reply longer than the connection lives; the client connects again. RFC 8167
 // section 5.4
-TEST_F(CallbackTest, ConnectionLost) {
+TEST_F(CallbackTest, AConnectionLostWhileACallIsHeldFailsIt) {
   Start({.reverse_credits = 8}, {.reconnect = {.attempts = 3}});
   std::optional<absl::Status> status;
   const uint8_t argument[4] = {};
@@ -198,7 +198,7 @@ TEST_F(CallbackTest, ConnectionLost) {
 class RawServerTest : public ReverseTest {
  protected:
   void Start() {
-    StartWorld();
+    StartSimulation();
     raw = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
     raw->Listen(kTestPort);
     StartClientWithCallback();
@@ -255,7 +255,7 @@ class RawServerTest : public ReverseTest {
 };
 
 // RFC 8167 section 2.4.1, section 5.1 and section 5.2
-TEST_F(RawServerTest, TheSameXidInBothDirections) {
+TEST_F(RawServerTest, AnXidMayBeUsedInBothDirections) {
   Start();
   const RawPeer::Message answer = Ask(MessageOf(HeaderOf(), CallbackOf(kCallbackNull)));
   Header header;
@@ -295,7 +295,7 @@ TEST_F(RawServerTest, ChunksAreRefused) {
 
 // RFC 8166 section 4.5.1 and section 4.5.2, in this direction too; RFC 8167 section 4.1: what does
 // not tell its direction has no credit value.
-TEST_F(RawServerTest, ErrorsAreAnswered) {
+TEST_F(RawServerTest, MalformedCallsGetTheMatchingError) {
   Start();
   const uint32_t xid = forward.xid ^ 1;
   Header header = HeaderOf();
@@ -330,7 +330,7 @@ TEST_F(RawServerTest, ErrorsAreAnswered) {
 }
 
 // RFC 8797 section 4.1
-TEST_F(RawServerTest, ACallInvalidatesNothing) {
+TEST_F(RawServerTest, InvalidationByACallEndsTheConnection) {
   Start();
   ExpectForwardCallIsAnswered();
   raw->received.clear();
@@ -354,7 +354,7 @@ TEST_F(RawServerTest, ACallInvalidatesNothing) {
 }
 
 // RFC 8167 section 6: who is not prepared says so, and loses nothing.
-TEST_F(RawServerTest, ProgramsThatAreNotThere) {
+TEST_F(RawServerTest, UnknownProgramsAreUnavailable) {
   Start();
   const RawPeer::Message answer =
       Ask(MessageOf(HeaderOf(), CallbackOf(kCallbackNull, kCallbackProgram + 1)));
@@ -369,7 +369,7 @@ TEST_F(RawServerTest, ProgramsThatAreNotThere) {
 class RawClientTest : public MirrorTest {
  protected:
   void Start() {
-    StartWorld();
+    StartSimulation();
     StartServer({.reverse_credits = 8});
     raw = std::make_unique<RawPeer>(&nodes[0]->worker(), managers[0].get());
     raw->Connect({nodes[1]->gid(), kTestPort});
@@ -421,7 +421,7 @@ class RawClientTest : public MirrorTest {
 };
 
 // RFC 8167 section 5.1
-TEST_F(RawClientTest, HeadersOfACall) {
+TEST_F(RawClientTest, CallsHaveTheRequiredHeaders) {
   Start();
   EXPECT_EQ(call.version, 1u);
   EXPECT_EQ(call.proc, Proc::kMsg);
@@ -434,7 +434,7 @@ TEST_F(RawClientTest, HeadersOfACall) {
   EXPECT_TRUE(status->ok()) << *status;
 }
 
-TEST_F(RawClientTest, RepliesThatAreNone) {
+TEST_F(RawClientTest, RepliesWithUnknownXidsAreDiscarded) {
   Start();
   const RawPeer::Message good = MessageOf(HeaderOf(call.xid), ReplyOf(call.xid));
   Header error = HeaderOf(call.xid ^ 1);
@@ -451,7 +451,7 @@ TEST_F(RawClientTest, RepliesThatAreNone) {
   CallNull();
 }
 
-TEST_F(RawClientTest, RepliesThatMakeNoSenseEndTheirCall) {
+TEST_F(RawClientTest, MalformedRepliesFailTheirCall) {
   Start();
   raw->Send(MessageOf(HeaderOf(call.xid), ReplyOf(call.xid ^ 1)));
   ASSERT_TRUE(RunUntil([this] { return status.has_value(); }));

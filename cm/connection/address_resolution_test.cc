@@ -27,7 +27,7 @@ class AddressTest : public ManagerTest {
   Gid global_;
 };
 
-TEST_F(AddressTest, BindErrors) {
+TEST_F(AddressTest, BindRefusesTakenAndForeignAddresses) {
   EXPECT_EQ(Bind({server.address, kPort}), absl::StatusCode::kOk);
   EXPECT_EQ(Bind({server.address, kPort}), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Bind({Gid{}, kPort}), absl::StatusCode::kAlreadyExists);
@@ -46,7 +46,7 @@ TEST_F(AddressTest, BindErrors) {
   EXPECT_EQ(Bind({Gid{}, port}), absl::StatusCode::kOk);
 }
 
-TEST_F(AddressTest, AnAddressIsSharedByOptionUntilOneListens) {
+TEST_F(AddressTest, AnAddressIsSharedWithReuseaddrUntilOneListens) {
   Id *first = New(), *second = New();
   for (Id* id : {first, second}) {
     ASSERT_TRUE(server.manager->SetReuseAddress(id, true).ok());
@@ -70,7 +70,7 @@ TEST_F(AddressTest, AnAddressIsSharedByOptionUntilOneListens) {
             absl::StatusCode::kAlreadyExists);
 }
 
-TEST_F(AddressTest, IPv6OnlyIsSaidAndTakenBackUntilTheIdentifierListens) {
+TEST_F(AddressTest, Ipv6OnlyCanBeChangedUntilListen) {
   Id* id = New();
   ASSERT_TRUE(server.manager->SetIpv6Only(id, true).ok());
   EXPECT_FALSE(server.manager->BindAddr(id, {client.address, kPort}).ok());
@@ -86,7 +86,7 @@ TEST_F(AddressTest, IPv6OnlyIsSaidAndTakenBackUntilTheIdentifierListens) {
   EXPECT_EQ(server.manager->SetIpv6Only(id, true).code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(AddressTest, TheSamePortInEveryPortSpace) {
+TEST_F(AddressTest, APortCanBeUsedInEveryPortSpace) {
   for (const rdma_port_space port_space : {RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB}) {
     EXPECT_TRUE(server.manager->Listen(New(port_space), kPort).ok());
     EXPECT_FALSE(server.manager->Listen(New(port_space), kPort).ok());
@@ -120,7 +120,7 @@ TEST_F(AddressTest, RequestsFindTheListenerOfTheirPortSpace) {
   EXPECT_EQ(LastSent<Rej>().reason, 8);
 }
 
-TEST_F(AddressTest, ABoundListenerGoesBeforeTheOneForAny) {
+TEST_F(AddressTest, AListenerOfTheExactAddressIsPreferredToAWildcard) {
   Id* second = New();
   ASSERT_TRUE(server.manager->BindAddr(second, {second_, kPort}).ok());
   ASSERT_TRUE(server.manager->Listen(second, kPort).ok());
@@ -139,7 +139,7 @@ TEST_F(AddressTest, ABoundListenerGoesBeforeTheOneForAny) {
 }
 
 // What came to one of several addresses is answered from it, and the queue pair sends from it.
-TEST_F(AddressTest, ConnectionsKeepTheAddressThatWasAsked) {
+TEST_F(AddressTest, ConnectionsUseTheAddressTheRequestWasSentTo) {
   server.Listen();
   server.AcceptAll();
   EXPECT_EQ(server.listener->local().address, Gid{});
@@ -153,7 +153,7 @@ TEST_F(AddressTest, ConnectionsKeepTheAddressThatWasAsked) {
   }
 }
 
-TEST_F(AddressTest, TypeOfServiceOfBothSides) {
+TEST_F(AddressTest, TypeOfServiceOfTheRequestIsUsedByBothSides) {
   server.Listen();
   server.AcceptAll();
   client.Prepare(server.address);
@@ -168,7 +168,7 @@ TEST_F(AddressTest, TypeOfServiceOfBothSides) {
   EXPECT_EQ(server.manager->QueryPath(*server.id).traffic_class, 0x68);
 }
 
-TEST_F(AddressTest, SourcesAreOfThePeersKind) {
+TEST_F(AddressTest, SourceAddressMatchesTheAddressFamilyOfThePeer) {
   client.id = *client.manager->CreateId(RDMA_PS_TCP, client.Handler());
   EXPECT_EQ(client.manager->ResolveAddr(client.id, {global_, kPort}, 100).code(),
             absl::StatusCode::kNotFound);
@@ -183,7 +183,7 @@ TEST_F(AddressTest, SourcesAreOfThePeersKind) {
   EXPECT_TRUE(client.manager->ResolveAddr(bound, {second_, kPort}, 100).ok());
 }
 
-TEST_F(AddressTest, EachListenerHasItsBacklog) {
+TEST_F(AddressTest, EachListenerHasItsOwnBacklog) {
   Id* small = New();
   ASSERT_TRUE(server.manager->Listen(small, kPort, 2).ok());
   Id* other = New();
@@ -220,7 +220,7 @@ TEST_F(AddressTest, EachListenerHasItsBacklog) {
   EXPECT_EQ(asked.size(), 6u);
 }
 
-TEST_F(AddressTest, RequestsThatTheirUserHasLeaveTheBacklog) {
+TEST_F(AddressTest, RequestsTakenByTheUserLeaveTheBacklog) {
   Id* listener = New();
   ASSERT_TRUE(server.manager->Listen(listener, kPort, 1).ok());
   std::vector<Id*> asked;
@@ -254,7 +254,7 @@ TEST_F(AddressTest, RequestsThatTheirUserHasLeaveTheBacklog) {
 }
 
 // Or a peer that asks and gives up, over and over, would fill a slow user's hands.
-TEST_F(AddressTest, RequestsThatTheirPeersGiveUpStayInTheBacklogUntilTheyAreDestroyed) {
+TEST_F(AddressTest, RequestsAbandonedByTheirPeersStayInTheBacklogUntilDestroyed) {
   Id* listener = New();
   ASSERT_TRUE(server.manager->Listen(listener, kPort, 2).ok());
   std::vector<Id*> asked;
@@ -294,7 +294,7 @@ TEST_F(AddressTest, RequestsThatTheirPeersGiveUpStayInTheBacklogUntilTheyAreDest
   }
 }
 
-TEST_F(AddressTest, TheTypeOfServiceIsSetBeforeTheAddressIsResolvedAndMeanwhile) {
+TEST_F(AddressTest, TypeOfServiceCanBeSetBeforeAndDuringAddressResolution) {
   Id* id = *client.manager->CreateId(RDMA_PS_TCP, client.Handler());
   EXPECT_TRUE(client.manager->SetTypeOfService(id, 0x10).ok());
   ASSERT_TRUE(client.manager->ResolveAddr(id, {server.address, kPort}, 1000).ok());

@@ -15,7 +15,7 @@
 namespace pollux::cm {
 namespace {
 
-TEST_F(ManagerTest, ConnectsAndNegotiates) {
+TEST_F(ManagerTest, ConnectNegotiatesParametersAndCarriesPrivateData) {
   client.param = {
       .responder_resources = 200, .initiator_depth = 9, .retry_count = 9, .rnr_retry_count = 3};
   server.param = {.responder_resources = 7, .initiator_depth = 40, .rnr_retry_count = 5};
@@ -80,7 +80,7 @@ TEST_F(ManagerTest, ConnectsAndNegotiates) {
   EXPECT_TRUE(std::ranges::equal(a.ah_attr.grh.dgid.raw, server.address.raw));
 }
 
-TEST_F(ManagerTest, ThePassiveSideTakesTheSmallerMtuOfTheRequest) {
+TEST_F(ManagerTest, ThePassiveSideAdoptsASmallerMtuInTheRequest) {
   client.env->mtu = IBV_MTU_512;
   Establish();
   EXPECT_EQ(network.CountSent(Attribute::kReq), 1);
@@ -89,7 +89,7 @@ TEST_F(ManagerTest, ThePassiveSideTakesTheSmallerMtuOfTheRequest) {
   EXPECT_EQ(server.manager->QueryPath(*server.id).mtu, IBV_MTU_512) << "of a port with 4096";
 }
 
-TEST_F(ManagerTest, ALargerMtuThanThePeersIsAskedForAgainLower) {
+TEST_F(ManagerTest, AnMtuAboveThePeersIsRetriedWithTheSmallerOne) {
   server.env->mtu = IBV_MTU_1024;
   // Also when the first REQ comes twice, and so is rejected twice.
   network.copies_of = [](const Datagram& datagram) {
@@ -112,7 +112,7 @@ TEST_F(ManagerTest, ALargerMtuThanThePeersIsAskedForAgainLower) {
   EXPECT_EQ(client.manager->counters().of(Attribute::kRej).duplicates, 1u);
 }
 
-TEST_F(ManagerTest, RejectionsByMtuThatEndTheAttempt) {
+TEST_F(ManagerTest, InvalidMtuRejectionsEndTheAttempt) {
   struct Case {
     uint8_t info_length;
     uint8_t largest;
@@ -146,7 +146,7 @@ TEST_F(ManagerTest, RejectionsByMtuThatEndTheAttempt) {
   ExpectNothingLeft();
 }
 
-TEST_F(ManagerTest, RequestLooksLikeLinuxs) {
+TEST_F(ManagerTest, RequestHasTheFieldsThatLinuxSends) {
   Establish();
   const Req req = LastSent<Req>();
   EXPECT_EQ(req.service_id, (ServiceId{RDMA_PS_TCP, kPort}.ToWire()));
@@ -164,7 +164,7 @@ TEST_F(ManagerTest, RequestLooksLikeLinuxs) {
             ParseMadHeader(network.log[2].mad)->transaction_id);
 }
 
-TEST_F(ManagerTest, QueuePairReceivesBeforeTheReplyLeaves) {
+TEST_F(ManagerTest, QueuePairReachesRtsBeforeTheReplyIsSent) {
   server.env->moves_held = true;
   Start();
   server.on_event = nullptr;
@@ -185,7 +185,7 @@ TEST_F(ManagerTest, QueuePairReceivesBeforeTheReplyLeaves) {
   EXPECT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
 }
 
-TEST_F(ManagerTest, ReplyHasRoomForSoMuchPrivateData) {
+TEST_F(ManagerTest, PrivateDataAboveTheReplyLimitIsRefused) {
   server.Listen();
   server.on_event = [&](const Event& event) {
     if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return;
@@ -204,7 +204,7 @@ TEST_F(ManagerTest, ReplyHasRoomForSoMuchPrivateData) {
   EXPECT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
 }
 
-TEST_F(ManagerTest, ConsumerRejects) {
+TEST_F(ManagerTest, ConsumerRejectCarriesPrivateData) {
   server.Listen();
   server.on_event = [&](const Event& event) {
     const std::vector<uint8_t> too_much(Rej::kPrivateBytes + 1);
@@ -228,7 +228,7 @@ TEST_F(ManagerTest, ConsumerRejects) {
   ExpectNothingLeft();
 }
 
-TEST_F(ManagerTest, NoListener) {
+TEST_F(ManagerTest, WithoutAListenerTheRequestIsRejected) {
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
   ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
@@ -268,7 +268,7 @@ TEST_F(ManagerTest, PassiveSideGivesUpWithoutRtu) {
   EXPECT_EQ(server.qp().attr.qp_state, IBV_QPS_ERR);
 }
 
-TEST_F(ManagerTest, PassiveSideGivesUpWhenNothingComesBack) {
+TEST_F(ManagerTest, PassiveSideGivesUpOnASilentClient) {
   Start();
   network.copies_of = [&](const Datagram& datagram) {
     return ParseMadHeader(datagram.mad)->attribute == Attribute::kReq ? 1 : 0;
@@ -280,7 +280,7 @@ TEST_F(ManagerTest, PassiveSideGivesUpWhenNothingComesBack) {
   EXPECT_EQ(server.qp().attr.qp_state, IBV_QPS_ERR);
 }
 
-TEST_F(ManagerTest, RepeatedRequestBringsTheReplyAgain) {
+TEST_F(ManagerTest, ARepeatedRequestIsAnsweredWithTheSameReply) {
   Lose(Attribute::kRep, 1);
   Start();
   ASSERT_TRUE(network.RunUntil([&] { return network.CountSent(Attribute::kRep) == 1; }));
@@ -291,14 +291,14 @@ TEST_F(ManagerTest, RepeatedRequestBringsTheReplyAgain) {
   EXPECT_LT(network.now_ns - start_ns, kSecond);  // no time-out was waited for
 }
 
-TEST_F(ManagerTest, LostReply) {
+TEST_F(ManagerTest, ALostReplyIsResent) {
   Lose(Attribute::kRep, 2);
   Establish();
   EXPECT_EQ(server.events.size(), 2u);
   EXPECT_GE(server.manager->counters().of(Attribute::kRep).sent, 3u);
 }
 
-TEST_F(ManagerTest, LostRequest) {
+TEST_F(ManagerTest, ALostRequestIsResent) {
   Lose(Attribute::kReq, 3);
   Establish();
   EXPECT_EQ(client.manager->counters().of(Attribute::kReq).retries, 3u);
@@ -314,7 +314,7 @@ TEST_F(ManagerTest, LostRtuIsRepeated) {
       1);
 }
 
-TEST_F(ManagerTest, FirstPacketEstablishes) {
+TEST_F(ManagerTest, TheFirstPacketEstablishesWithoutAnRtu) {
   Lose(Attribute::kRtu, 100);
   Start();
   ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
@@ -329,7 +329,7 @@ TEST_F(ManagerTest, FirstPacketEstablishes) {
   EXPECT_EQ(server.events.size(), 2u);
 }
 
-TEST_F(ManagerTest, AckTimeouts) {
+TEST_F(ManagerTest, TheClientSetsTheAckTimeoutOfBothSides) {
   client.param.ack_timeout = 14;
   Establish();
   EXPECT_EQ(client.qp().attr.timeout, 14);
@@ -341,7 +341,7 @@ TEST_F(ManagerTest, AckTimeouts) {
   EXPECT_EQ(AckTimeoutCode(30, 31), 31);
 }
 
-TEST_F(ManagerTest, ZeroAckTimeoutDoesNotMeanForEver) {
+TEST_F(ManagerTest, ZeroAckTimeoutIsReplacedByADefault) {
   Establish();
   Req req = LastSent<Req>();
   req.local_comm_id ^= 1;
@@ -353,7 +353,7 @@ TEST_F(ManagerTest, ZeroAckTimeoutDoesNotMeanForEver) {
   EXPECT_EQ(server.qp().attr.timeout, 17);
 }
 
-TEST_F(ManagerTest, MraBuysTime) {
+TEST_F(ManagerTest, MraExtendsTheTimeout) {
   server.Listen();
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
@@ -370,7 +370,7 @@ TEST_F(ManagerTest, MraBuysTime) {
   EXPECT_EQ(client.drop(MadDrop::kWrongState), 1u);
 }
 
-TEST_F(ManagerTest, AddressErrors) {
+TEST_F(ManagerTest, AnUnresolvableAddressGivesAddrError) {
   client.id = *client.manager->CreateId(RDMA_PS_TCP, client.Handler());
   EXPECT_FALSE(client.manager->ResolveAddr(client.id, {Gid{}, kPort}, 100).ok());
   client.env->resolvable = false;
@@ -383,7 +383,7 @@ TEST_F(ManagerTest, AddressErrors) {
 }
 
 // Of a process that has had no CPU for longer than it waits.
-TEST_F(ManagerTest, AnAnswerThatIsFoundWithTheEndOfTheWaitCounts) {
+TEST_F(ManagerTest, AResolutionFoundAtTheTimeoutSucceeds) {
   client.id = *client.manager->CreateId(RDMA_PS_TCP, client.Handler());
   client.env->resolvable = false;
   ASSERT_TRUE(client.manager->ResolveAddr(client.id, {server.address, kPort}, 100).ok());
@@ -413,7 +413,7 @@ TEST_F(ManagerTest, CallsOutOfOrderAreRefused) {
   EXPECT_TRUE(server.manager->Listen(second, kPort).ok());
 }
 
-TEST_F(ManagerTest, QueuePairThatWillNotMove) {
+TEST_F(ManagerTest, AFailedQueuePairTransitionRejectsTheRequest) {
   server.Listen();
   server.AcceptAll();
   client.Prepare(server.address);
@@ -441,7 +441,7 @@ TEST_F(ManagerTest, QueuePairThatWillNotMove) {
   ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_REJECTED); }));
 }
 
-TEST_F(ManagerTest, FullSendQueueIsSurvived) {
+TEST_F(ManagerTest, AFullSendQueueDelaysTheRequest) {
   client.env->queue_full = true;
   Start();
   network.Run(kSecond);

@@ -13,7 +13,7 @@
 namespace pollux::cm {
 namespace {
 
-TEST_F(ManagerTest, DisconnectsAndWaits) {
+TEST_F(ManagerTest, DisconnectEntersTimeWait) {
   Establish();
   const uint64_t start_ns = network.now_ns;
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
@@ -33,7 +33,7 @@ TEST_F(ManagerTest, DisconnectsAndWaits) {
   ExpectNothingLeft();
 }
 
-TEST_F(ManagerTest, EveryIdentifierIsToldThatTheDeviceIsGone) {
+TEST_F(ManagerTest, EveryIdentifierGetsDeviceRemoval) {
   Establish();
   server.manager->OnDeviceGone();
   ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_DEVICE_REMOVAL); }));
@@ -64,7 +64,7 @@ class DisconnectTest : public ManagerTest {
   }
 };
 
-TEST_F(DisconnectTest, LostDisconnectMessages) {
+TEST_F(DisconnectTest, LostDisconnectMessagesAreRepeated) {
   for (const Attribute attribute : {Attribute::kDreq, Attribute::kDrep}) {
     Host a{&network, 3};
     Host b{&network, 4};
@@ -80,7 +80,7 @@ TEST_F(DisconnectTest, LostDisconnectMessages) {
 }
 
 // The RTU is lost, the first packet establishes the connection, and the peer is done already.
-TEST_F(ManagerTest, EstablishedByAPacketAndDisconnectedAtOnce) {
+TEST_F(ManagerTest, ADreqAfterTheFirstPacketIsReportedAfterEstablished) {
   Lose(Attribute::kRtu, 1);
   Start();
   ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
@@ -96,7 +96,7 @@ TEST_F(ManagerTest, EstablishedByAPacketAndDisconnectedAtOnce) {
   EXPECT_EQ(server.Last().type, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-TEST_F(ManagerTest, SilentPeerAtDisconnect) {
+TEST_F(ManagerTest, DisconnectTimesOutOnASilentPeer) {
   Establish();
   network.copies_of = [](const Datagram&) { return 0; };
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
@@ -106,7 +106,7 @@ TEST_F(ManagerTest, SilentPeerAtDisconnect) {
 }
 
 // As a process does that ends: it does not wait until the DREQ is due again.
-TEST_F(DisconnectTest, DisconnectMessagesAreRepeatedWhenAsked) {
+TEST_F(DisconnectTest, RepeatDisconnectsResendsUnansweredDreqs) {
   for (const Attribute attribute : {Attribute::kDreq, Attribute::kDrep}) {
     Host a{&network, 3};
     Host b{&network, 4};
@@ -127,7 +127,7 @@ TEST_F(DisconnectTest, DisconnectMessagesAreRepeatedWhenAsked) {
   }
 }
 
-TEST_F(ManagerTest, AnswersAreRepeatedWhenAsked) {
+TEST_F(ManagerTest, RepeatAnswersResendsDreps) {
   Establish();
   Lose(Attribute::kDrep, 1);
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
@@ -145,7 +145,7 @@ TEST_F(ManagerTest, AnswersAreRepeatedWhenAsked) {
   EXPECT_EQ(client.manager->counters().of(Attribute::kDreq).sent, 1u) << "which is no answer";
 }
 
-TEST_F(ManagerTest, EveryMessageTwice) {
+TEST_F(ManagerTest, DuplicatedMessagesChangeNothing) {
   network.copies_of = [](const Datagram&) { return 2; };
   Establish();
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
@@ -160,7 +160,7 @@ TEST_F(ManagerTest, EveryMessageTwice) {
   EXPECT_GE(client.manager->counters().of(Attribute::kDrep).duplicates, 1u);
 }
 
-TEST_F(ManagerTest, CrossingDisconnects) {
+TEST_F(ManagerTest, CrossingDisconnectsGiveOneEventEach) {
   Establish();
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
   ASSERT_TRUE(server.manager->Disconnect(server.id).ok());
@@ -175,7 +175,7 @@ TEST_F(ManagerTest, CrossingDisconnects) {
   }
 }
 
-TEST_F(ManagerTest, ReleasedQueuePairIsNotTouched) {
+TEST_F(ManagerTest, AReleasedQueuePairIsNotModified) {
   Establish();
   client.manager->ReleaseQp(client.id);
   EXPECT_EQ(client.id->qp(), nullptr);
@@ -211,7 +211,7 @@ class KeptDreqTest : public ManagerTest {
   KeptFrames of_client, of_server;
 };
 
-TEST_F(KeptDreqTest, EndsTheConnectionOfAPeerThatOutlivesItsSender) {
+TEST_F(KeptDreqTest, DisconnectsThePeerOnceItsSenderIsGone) {
   Start();
   EXPECT_TRUE(of_client.kept.empty());
   ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
@@ -238,7 +238,7 @@ TEST_F(KeptDreqTest, IsKeptUntilThePeerHasAnswered) {
   EXPECT_TRUE(of_server.kept.empty());
 }
 
-TEST_F(KeptDreqTest, IsForgottenWhenThePeerNeverAnswers) {
+TEST_F(KeptDreqTest, IsRemovedWhenThePeerNeverAnswers) {
   Establish();
   network.copies_of = [](const Datagram&) { return 0; };
   client.manager->DestroyId(client.id);
@@ -249,7 +249,7 @@ TEST_F(KeptDreqTest, IsForgottenWhenThePeerNeverAnswers) {
   EXPECT_TRUE(of_server.kept.empty());
 }
 
-TEST_F(KeptDreqTest, ConnectionsGoOnWithoutRoomOrAWayToThePeer) {
+TEST_F(KeptDreqTest, ConnectionsWorkWithoutRoomOrAResolvedPeer) {
   of_client.full = true;
   server.env->resolvable = false;
   Establish();
@@ -405,7 +405,7 @@ TEST_F(ManagerTest, AConnectionWhoseQueuePairWasReleasedIsDisconnected) {
 }
 
 // The peer goes on with the number that it was told.
-TEST_F(ManagerTest, AQueuePairThatIsReplacedLaterDoesNotKeepTheConnectionFromItsEnd) {
+TEST_F(ManagerTest, AConnectionWhoseQueuePairWasReplacedCanBeDisconnected) {
   for (const bool client_replaces : {true, false}) {
     SCOPED_TRACE(client_replaces);
     Establish();
@@ -464,7 +464,7 @@ TEST_F(ManagerTest, HandlersMayDestroyTheirIdentifier) {
 }
 
 // Either side gives up at every point of a connection's life; the other is told, and nothing stays.
-TEST_F(ManagerTest, DestroyAtEveryPoint) {
+TEST_F(ManagerTest, IdentifiersCanBeDestroyedAtEveryPoint) {
   for (const bool client_side : {true, false}) {
     for (int steps = 0; steps < 40; ++steps) {
       FakeNetwork own(static_cast<uint64_t>(steps) + 1);
@@ -515,7 +515,7 @@ TEST_F(ManagerTest, DestroyAtEveryPoint) {
   }
 }
 
-TEST_F(ManagerTest, DestroyedBeforeTheRtuArrives) {
+TEST_F(ManagerTest, DestroyBeforeTheRtuDisconnectsTheClient) {
   network.copies_of = [](const Datagram& datagram) {
     const Attribute attribute = ParseMadHeader(datagram.mad)->attribute;
     return attribute == Attribute::kRtu || attribute == Attribute::kRej ? 0 : 1;
@@ -528,7 +528,7 @@ TEST_F(ManagerTest, DestroyedBeforeTheRtuArrives) {
   ExpectNothingLeft();
 }
 
-TEST_F(ManagerTest, QueuePairOfADestroyedIdentifierIsLeftAlone) {
+TEST_F(ManagerTest, TheQueuePairOfADestroyedIdentifierIsNotModified) {
   client.Prepare(server.address);
   client.env->moves_held = true;
   client.Bind(client.id);
@@ -550,7 +550,7 @@ TEST_F(ManagerTest, QueuePairOfADestroyedIdentifierIsLeftAlone) {
   EXPECT_TRUE(server.Saw(RDMA_CM_EVENT_REJECTED));
 }
 
-TEST_F(ManagerTest, ManyConnectionsLeaveNothing) {
+TEST_F(ManagerTest, AThousandConnectionsLeakNothing) {
   server.Listen();
   server.AcceptAll();
   for (int i = 0; i < 1000; ++i) {
@@ -572,7 +572,7 @@ TEST_F(ManagerTest, ManyConnectionsLeaveNothing) {
 
 // Loss, duplication and reordering (through retries) of any message: both sides always come to an
 // end that they agree on.
-TEST_F(ManagerTest, EndsUnderHeavyLoss) {
+TEST_F(ManagerTest, DisconnectCompletesUnderHeavyLoss) {
   int established = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     FakeNetwork own(seed);

@@ -33,7 +33,7 @@ class FailureRelayTest : public EndToEndTest {
   Told told;
 };
 
-TEST_F(FailureRelayTest, AFailureOnAnotherCoreIsToldOfOnce) {
+TEST_F(FailureRelayTest, AFailureOnAnotherCoreIsReportedOnce) {
   Start(1, {});
   sim::Node& other = world->AddNode();
   ConnectByWayOf(other);
@@ -51,7 +51,7 @@ TEST_F(FailureRelayTest, AFailureOnAnotherCoreIsToldOfOnce) {
 }
 
 // The message is on its way when the manager goes.
-TEST_F(FailureRelayTest, AFailureThatNobodyWaitsForAnyMore) {
+TEST_F(FailureRelayTest, AFailureIsNotReportedToADestroyedManager) {
   Start(1, {});
   sim::Node& other = world->AddNode();
   ConnectByWayOf(other);

@@ -10,7 +10,7 @@
 namespace pollux::cm {
 namespace {
 
-TEST(CmFlightTextTest, Words) {
+TEST(CmFlightTextTest, EntriesAreFormattedAsText) {
   EXPECT_EQ(FlightText({.kind = kFlightMadSent, .code = static_cast<uint8_t>(Attribute::kReq)}),
             "-> CM REQ");
   EXPECT_EQ(FlightText({.kind = kFlightMadReceived,

@@ -86,7 +86,7 @@ class HalfOpenTest : public ManagerTest {
 };
 
 // Whatever time the peer has asked for.
-TEST_F(HalfOpenTest, IsGivenUpSecondsAfterTheLastReply) {
+TEST_F(HalfOpenTest, TimesOutSecondsAfterTheLastReply) {
   const uint64_t start_ns = network.now_ns;
   Ask(Gid::FromIpv4(kSomeone), 31, 15);
   ASSERT_TRUE(network.RunUntil([&] { return !given_up_.empty(); }));
@@ -96,7 +96,7 @@ TEST_F(HalfOpenTest, IsGivenUpSecondsAfterTheLastReply) {
 }
 
 // A peer that says it needs longer gets it, once.
-TEST_F(HalfOpenTest, AnMraBuysTimeOnce) {
+TEST_F(HalfOpenTest, AnMraExtendsTheTimeoutOnce) {
   const Gid peer = Gid::FromIpv4(kSomeone);
   Ask(peer);
   const uint64_t start_ns = network.now_ns;
@@ -114,7 +114,7 @@ TEST_F(HalfOpenTest, AnMraBuysTimeOnce) {
   EXPECT_LE(network.now_ns - start_ns, ResendAfterNs(16, 24) + kReplies * kWaitNs + kSecond);
 }
 
-TEST_F(HalfOpenTest, TheOldestOfTheBusiestAddressIsReplaced) {
+TEST_F(HalfOpenTest, TheOldestOfTheAddressWithTheMostIsReplaced) {
   const Gid busiest = Gid::FromIpv4(kSomeone), other = Gid::FromIpv4(kSomeone + 1);
   Ask(other);
   for (uint32_t i = 1; i < kBounds.max_half_open; ++i) Ask(busiest);
@@ -128,14 +128,14 @@ TEST_F(HalfOpenTest, TheOldestOfTheBusiestAddressIsReplaced) {
   EXPECT_EQ(busy_.manager->size(), kBounds.max_half_open + 1);
 }
 
-TEST_F(HalfOpenTest, OfAddressesWithOneEachTheOldestGivesWay) {
+TEST_F(HalfOpenTest, WithOnePerAddressTheOldestIsReplaced) {
   for (uint32_t i = 0; i <= kBounds.max_half_open; ++i) Ask(Gid::FromIpv4(kSomeone + i));
   network.Run(kGapNs);
   EXPECT_EQ(given_up_, std::vector<Gid>{Gid::FromIpv4(kSomeone)});
 }
 
 // Of one listener too many are its own to give up, though another address has more at another one.
-TEST_F(HalfOpenTest, AListenerMayHaveFewer) {
+TEST_F(HalfOpenTest, SetMaxHalfOpenLimitsOneListener) {
   constexpr uint32_t kFew = 4;
   Id* const other = *busy_.manager->CreateId(RDMA_PS_TCP, busy_.Handler());
   ASSERT_TRUE(busy_.manager->Listen(other, kPort + 1, 0, Placement::kByConnection).ok());
@@ -155,7 +155,7 @@ TEST_F(HalfOpenTest, AListenerMayHaveFewer) {
   EXPECT_EQ(given_up_.size(), 1u);
 }
 
-TEST_F(HalfOpenTest, WhereMemoryIsShortARequestIsRefused) {
+TEST_F(HalfOpenTest, ARequestIsRefusedWhenMemoryIsShort) {
   ASSERT_TRUE(MemoryReserve::Fill());
   {
     const MemoryReserve::ShortageForTest shortage;
@@ -169,7 +169,7 @@ TEST_F(HalfOpenTest, WhereMemoryIsShortARequestIsRefused) {
 }
 
 // Its RTU, on its way, finds nobody; so it is told.
-TEST_F(HalfOpenTest, WhoGivesWayIsTold) {
+TEST_F(HalfOpenTest, AReplacedClientIsDisconnected) {
   network.copies_of = [](const Datagram& datagram) {
     return ParseMadHeader(datagram.mad)->attribute == Attribute::kRtu ? 0 : 1;
   };
@@ -181,15 +181,15 @@ TEST_F(HalfOpenTest, WhoGivesWayIsTold) {
   EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-TEST_F(HalfOpenTest, AGoodClientConnectsDuringAFloodFromRealAddresses) {
+TEST_F(HalfOpenTest, AClientConnectsDuringAFloodFromAFewAddresses) {
   ConnectDuringAFlood([this] { return Gid::FromIpv4(kSomeone + asked_ % 3); });
 }
 
-TEST_F(HalfOpenTest, AGoodClientConnectsDuringAFloodFromInventedAddresses) {
+TEST_F(HalfOpenTest, AClientConnectsDuringAFloodFromSpoofedAddresses) {
   ConnectDuringAFlood([this] { return Gid::FromIpv4(kSomeone + asked_); });
 }
 
-TEST_F(HalfOpenTest, AGoodClientConnectsDuringAFloodAtAServerThatOwnsItsQueuePairs) {
+TEST_F(HalfOpenTest, AClientConnectsDuringAFloodToAServerThatOwnsItsQueuePairs) {
   busy_.env->owns_qps = true;
   ConnectDuringAFlood([this] { return Gid::FromIpv4(kSomeone + asked_); });
 }

@@ -115,7 +115,7 @@ TEST_F(HandoverTest, ADisconnectReachesTheManagerOfItsConnection) {
 }
 
 // From each of its managers: the answers come back to it.
-TEST_F(HandoverTest, AHostConnectsFromEachManager) {
+TEST_F(HandoverTest, EachManagerCanConnect) {
   MakeServers(3);
   Host other{&network, 9};
   other.Listen();
@@ -132,7 +132,7 @@ TEST_F(HandoverTest, AHostConnectsFromEachManager) {
 }
 
 // An application names the core by where it listens.
-TEST_F(HandoverTest, OneManagerListens) {
+TEST_F(HandoverTest, RequestsReachTheOnlyManagerThatListens) {
   MakeServers(3);
   Serve(1);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Connect(), 1u);
@@ -155,7 +155,7 @@ TEST_F(HandoverTest, RepeatedRequestsReachTheSameManager) {
 }
 
 // All have been asked, and one answers.
-TEST_F(HandoverTest, NobodyListens) {
+TEST_F(HandoverTest, WithoutAListenerOneRejectionIsSent) {
   MakeServers(3);
   for (int i = 1; i <= 3; ++i) {
     Ask();
@@ -165,7 +165,7 @@ TEST_F(HandoverTest, NobodyListens) {
   }
 }
 
-TEST_F(HandoverTest, DatagramServiceOfOneManager) {
+TEST_F(HandoverTest, SidrRequestsReachTheOnlyManagerThatServes) {
   MakeServers(3);
   client.port_space = RDMA_PS_UDP;
   Ask();
@@ -181,7 +181,7 @@ TEST_F(HandoverTest, DatagramServiceOfOneManager) {
   }
 }
 
-TEST_F(HandoverTest, AClientStaysWithOneManager) {
+TEST_F(HandoverTest, PlacementByClientKeepsAClientOnOneManager) {
   MakeServers(3);
   ServeAll(Placement::kByClient);
   const uint32_t home = Shard{0, 3}.HomeOf(client.address);
@@ -197,7 +197,7 @@ TEST_F(HandoverTest, AClientStaysWithOneManager) {
 }
 
 // It gives up before it has heard of the ID of the other side.
-TEST_F(HandoverTest, ARejectionWithoutAnIdIsFound) {
+TEST_F(HandoverTest, ARejectionWithoutARemoteIdReachesItsConnection) {
   MakeServers(3);
   for (uint32_t index = 0; index < 3; ++index) servers[index]->Listen();
   for (int i = 0; i < 3; ++i) {
@@ -222,7 +222,7 @@ TEST_F(HandoverTest, ARejectionWithoutAnIdIsFound) {
 }
 
 // A client was killed; what comes to its queue pair's place is connected elsewhere.
-TEST_F(HandoverTest, AStaleConnectionOfAnotherManagerEnds) {
+TEST_F(HandoverTest, AStaleConnectionOfAnotherManagerIsEnded) {
   MakeServers(2);
   const uint32_t owner = OwnerOfNextQp();
   const uint32_t other = 1 - owner;

@@ -10,7 +10,7 @@
 namespace pollux::cm {
 namespace {
 
-TEST_F(ManagerTest, ForgetfulPeerIsStale) {
+TEST_F(ManagerTest, AReusedQueuePairNumberIsAStaleConnection) {
   Establish();
   Req again = LastSent<Req>();
   again.local_comm_id ^= 1;  // same CA, same queue pair, another connection
@@ -22,7 +22,7 @@ TEST_F(ManagerTest, ForgetfulPeerIsStale) {
 }
 
 // Nor does it keep the peer out, should it come first.
-TEST_F(ManagerTest, AStrangerWithThePeersNumbersIsAnotherPeer) {
+TEST_F(ManagerTest, TheSameNumbersFromAnotherAddressAreAnotherPeer) {
   Establish();
   const Gid stranger = Gid::FromIpv4(0xC0000209);
   Req same = LastSent<Req>();
@@ -36,7 +36,7 @@ TEST_F(ManagerTest, AStrangerWithThePeersNumbersIsAnotherPeer) {
   EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_ESTABLISHED);
 }
 
-TEST_F(ManagerTest, RequestsThatCannotBeServedEndNothing) {
+TEST_F(ManagerTest, RefusedRequestsDoNotEndTheConnection) {
   Establish();
   Req again = LastSent<Req>();
   again.local_comm_id ^= 1;
@@ -61,7 +61,7 @@ TEST_F(ManagerTest, RequestInTimeWaitIsStale) {
   EXPECT_EQ(server.events.size(), 3u);
 }
 
-TEST_F(ManagerTest, AnIdOfAnotherConnectionIsRefused) {
+TEST_F(ManagerTest, ACommunicationIdInUseIsRefused) {
   Establish();
   Req req = LastSent<Req>();
   req.local_qpn ^= 0x800;
@@ -88,7 +88,7 @@ TEST_F(ManagerTest, UnknownReplyIsRejected) {
   EXPECT_EQ(LastSent<Rej>().message_rejected, 1);
 }
 
-TEST_F(ManagerTest, StrangersCannotInterfere) {
+TEST_F(ManagerTest, MessagesFromOtherPeersAreDropped) {
   Establish();
   const Rtu rtu = LastSent<Rtu>();
   Dreq dreq;
@@ -115,7 +115,7 @@ TEST_F(ManagerTest, StrangersCannotInterfere) {
   EXPECT_TRUE(server.Saw(RDMA_CM_EVENT_DISCONNECTED));
 }
 
-TEST_F(ManagerTest, RequestsThatCannotBeMet) {
+TEST_F(ManagerTest, UnsupportedRequestsGetTheirRejectReason) {
   server.Listen();
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
@@ -195,7 +195,7 @@ TEST_F(ManagerTest, BacklogIsBounded) {
   EXPECT_EQ(asked.size(), 4u);
 }
 
-TEST_F(ManagerTest, CutAndRandomBytes) {
+TEST_F(ManagerTest, TruncatedAndRandomMadsAreHarmless) {
   Establish();
   std::vector<MadBuffer> real;
   for (const Datagram& datagram : network.log) real.push_back(datagram.mad);

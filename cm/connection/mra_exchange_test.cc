@@ -28,7 +28,7 @@ class MraTest : public ManagerTest {
   }
 };
 
-TEST_F(MraTest, ARepeatedRequestIsToldToWait) {
+TEST_F(MraTest, ARepeatedRequestIsAnsweredByAnMra) {
   Ask();
   network.Run(60 * kSecond);
   EXPECT_EQ(network.CountSent(Attribute::kReq), 2);
@@ -66,7 +66,7 @@ TEST_F(MraTest, AnApplicationMaySendAnMraBeforeItAccepts) {
   EXPECT_FALSE(server.manager->SendMra(server.listener, 22).ok());
 }
 
-TEST_F(MraTest, ARepeatedReplyIsToldToWaitWhileTheQueuePairMoves) {
+TEST_F(MraTest, ARepeatedReplyIsAnsweredByAnMraWhileTheQueuePairMoves) {
   Ask();
   client.env->moves_held = true;
   AcceptNow();
@@ -80,7 +80,7 @@ TEST_F(MraTest, ARepeatedReplyIsToldToWaitWhileTheQueuePairMoves) {
   EXPECT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
 }
 
-TEST_F(MraTest, OneMraASendingCounts) {
+TEST_F(MraTest, ASecondMraForTheSameRequestIsADuplicate) {
   Ask();
   ASSERT_TRUE(server.manager->SendMra(server.id, 24).ok());
   network.Run(kLongWaitNs - kSecond);
@@ -92,7 +92,7 @@ TEST_F(MraTest, OneMraASendingCounts) {
 
 // A peer that answers with nothing but MRAs of the longest time does not hold a connection for
 // ever.
-TEST_F(MraTest, EndlessMrasDoNotHoldAConnection) {
+TEST_F(MraTest, EndlessMrasDoNotKeepAConnectionPending) {
   server.Listen();
   client.Prepare(server.address);
   network.copies_of = [&](const Datagram& datagram) {

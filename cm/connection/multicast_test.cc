@@ -32,7 +32,7 @@ class MulticastTest : public ManagerTest {
   bool Joined(const Gid& group) { return client.env->joined.contains({client.address, group}); }
 };
 
-TEST_F(MulticastTest, JoinsAndTellsWhomToSendTo) {
+TEST_F(MulticastTest, JoinEventHasTheDestinationOfTheGroup) {
   Prepare();
   JoinAndSee(kGroup);
   const Seen seen = client.Last();
@@ -46,7 +46,7 @@ TEST_F(MulticastTest, JoinsAndTellsWhomToSendTo) {
   EXPECT_TRUE(network.log.empty());  // CM sends nothing
 }
 
-TEST_F(MulticastTest, LeavesOneAndDestroysAll) {
+TEST_F(MulticastTest, LeaveDropsOneGroupAndDestroyAll) {
   Prepare();
   JoinAndSee(kGroup);
   JoinAndSee(kOther);
@@ -61,7 +61,7 @@ TEST_F(MulticastTest, LeavesOneAndDestroysAll) {
   EXPECT_TRUE(client.env->joined.empty());
 }
 
-TEST_F(MulticastTest, OnlyABoundDatagramIdentifierJoinsOnlyGroups) {
+TEST_F(MulticastTest, JoinNeedsABoundUdpIdentifierAndAGroupAddress) {
   client.id = *client.manager->CreateId(RDMA_PS_UDP, client.Handler());
   EXPECT_EQ(Join(kGroup), absl::StatusCode::kFailedPrecondition);
   Prepare();
@@ -74,14 +74,14 @@ TEST_F(MulticastTest, OnlyABoundDatagramIdentifierJoinsOnlyGroups) {
   EXPECT_TRUE(client.env->joined.empty());
 }
 
-TEST_F(MulticastTest, AtTheLimitAndOnePastIt) {
+TEST_F(MulticastTest, GroupsOfAnIdentifierAreBounded) {
   Prepare();
   for (uint32_t i = 0; i < Manager::kMaxGroupsOfId; ++i) JoinAndSee(Gid::FromIpv4(0xEF000001 + i));
   EXPECT_EQ(Join(kGroup), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(client.env->joined.size(), Manager::kMaxGroupsOfId);
 }
 
-TEST_F(MulticastTest, TheNetworkRefuses) {
+TEST_F(MulticastTest, AJoinRefusedByTheInterfaceFails) {
   Prepare();
   client.env->join_status = absl::ResourceExhaustedError("full");
   EXPECT_EQ(Join(kGroup), absl::StatusCode::kResourceExhausted);
@@ -89,7 +89,7 @@ TEST_F(MulticastTest, TheNetworkRefuses) {
   JoinAndSee(kGroup);
 }
 
-TEST_F(MulticastTest, TheQueuePairCannotBeAttached) {
+TEST_F(MulticastTest, AJoinFailsIfTheQueuePairCannotBeAttached) {
   Prepare();
   client.env->attach_status = absl::ResourceExhaustedError("full");
   ASSERT_TRUE(client.manager->JoinMulticast(client.id, kGroup).ok());
@@ -101,7 +101,7 @@ TEST_F(MulticastTest, TheQueuePairCannotBeAttached) {
   JoinAndSee(kGroup);
 }
 
-TEST_F(MulticastTest, LeftOrJoinedAnewBeforeTheOwnerHeardOfIt) {
+TEST_F(MulticastTest, LeaveAndRejoinWhileTheFirstJoinIsPending) {
   Prepare();
   client.env->moves_held = true;
   client.events.clear();
@@ -120,7 +120,7 @@ TEST_F(MulticastTest, LeftOrJoinedAnewBeforeTheOwnerHeardOfIt) {
   EXPECT_FALSE(Joined(kGroup));
 }
 
-TEST_F(MulticastTest, JoinsWithoutAQueuePairWhichItsUserAttaches) {
+TEST_F(MulticastTest, JoinWithoutAQueuePairAttachesNone) {
   client.id = *client.manager->CreateId(RDMA_PS_UDP, client.Handler());
   ASSERT_TRUE(client.manager->BindAddr(client.id, {client.address, 0}).ok());
   JoinAndSee(kGroup);
@@ -136,7 +136,7 @@ TEST_F(MulticastTest, JoinsWithoutAQueuePairWhichItsUserAttaches) {
   EXPECT_FALSE(Joined(kGroup));
 }
 
-TEST_F(MulticastTest, TheQueuePairIsReleasedBeforeItsOwnerHeardOfIt) {
+TEST_F(MulticastTest, ReleaseOfTheQueuePairWhileAJoinIsPending) {
   Prepare();
   JoinAndSee(kOther);
   client.events.clear();
@@ -153,7 +153,7 @@ TEST_F(MulticastTest, TheQueuePairIsReleasedBeforeItsOwnerHeardOfIt) {
   EXPECT_FALSE(Attached(kGroup));
 }
 
-TEST_F(MulticastTest, LeftAfterTheQueuePairWasReleased) {
+TEST_F(MulticastTest, LeaveAfterTheQueuePairWasReleased) {
   Prepare();
   client.events.clear();
   ASSERT_EQ(Join(kGroup), absl::StatusCode::kOk);
@@ -164,7 +164,7 @@ TEST_F(MulticastTest, LeftAfterTheQueuePairWasReleased) {
   EXPECT_TRUE(client.env->joined.empty());
 }
 
-TEST_F(MulticastTest, DestroyedMeanwhile) {
+TEST_F(MulticastTest, DestroyWhileAJoinIsPending) {
   Prepare();
   ASSERT_EQ(Join(kGroup), absl::StatusCode::kOk);
   client.events.clear();

@@ -28,7 +28,7 @@ class PortTableTest : public testing::Test {
   std::vector<std::unique_ptr<CmConnection>> made_;
 };
 
-TEST_F(PortTableTest, APortIsTakenAtItsAddressAndAtAny) {
+TEST_F(PortTableTest, ABoundPortConflictsWithItsAddressAndTheWildcard) {
   EXPECT_TRUE(table.Bind(New(), {kFirstGid, 7}));
   EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7}));
   EXPECT_FALSE(table.Bind(New(), {kAny, 7}));
@@ -66,7 +66,7 @@ TEST_F(PortTableTest, APortForIpv6OnlyLeavesIpv4ToOthers) {
   EXPECT_TRUE(table.Bind(second, {kAny, 8}));
 }
 
-TEST_F(PortTableTest, APortIsSharedByThoseThatSaySoWhileNobodyListens) {
+TEST_F(PortTableTest, APortIsSharedWithReuseaddrWhileNobodyListens) {
   CmConnection& first = New();
   CmConnection& second = New();
   for (CmConnection* connection : {&first, &second}) {
@@ -85,7 +85,7 @@ TEST_F(PortTableTest, APortIsSharedByThoseThatSaySoWhileNobodyListens) {
   EXPECT_TRUE(table.IsAlone(second));
 }
 
-TEST_F(PortTableTest, PortSpacesAreApart) {
+TEST_F(PortTableTest, PortSpacesAreIndependent) {
   CmConnection& tcp = New(RDMA_PS_TCP);
   CmConnection& udp = New(RDMA_PS_UDP);
   CmConnection& ib = New(RDMA_PS_IB);

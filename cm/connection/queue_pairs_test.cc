@@ -55,7 +55,7 @@ class OwnQueuePairTest : public ManagerTest {
   FakeQp server_qp{kServerQpn};
 };
 
-TEST_F(OwnQueuePairTest, ConnectsByWhatCmTells) {
+TEST_F(OwnQueuePairTest, EventsCarryTheQueuePairNumbers) {
   client.param.initiator_depth = 9;
   client.param.rnr_retry_count = 3;
   Request();
@@ -85,7 +85,7 @@ TEST_F(OwnQueuePairTest, ConnectsByWhatCmTells) {
   EXPECT_EQ(a.path_mtu, b.path_mtu);
 }
 
-TEST_F(OwnQueuePairTest, EachSideHearsWhetherTheOtherReceivesFromASharedQueue) {
+TEST_F(OwnQueuePairTest, EventsShowWhetherThePeerHasASharedReceiveQueue) {
   for (const bool client_has : {false, true}) {
     client.param.srq = client_has;
     server.param.srq = !client_has;
@@ -102,7 +102,7 @@ TEST_F(OwnQueuePairTest, EachSideHearsWhetherTheOtherReceivesFromASharedQueue) {
   }
 }
 
-TEST_F(OwnQueuePairTest, IsNotTouchedAtTheEnd) {
+TEST_F(OwnQueuePairTest, StaysInRtsAfterDisconnect) {
   Respond();
   MoveToRts(client, client_qp);
   ASSERT_TRUE(client.manager->Establish(client.id).ok());
@@ -116,7 +116,7 @@ TEST_F(OwnQueuePairTest, IsNotTouchedAtTheEnd) {
   ExpectNothingLeftAfterDestruction();
 }
 
-TEST_F(OwnQueuePairTest, ALostRtuComesAgain) {
+TEST_F(OwnQueuePairTest, ALostRtuIsRepeated) {
   Respond();
   Lose(Attribute::kRtu, 1);
   ASSERT_TRUE(client.manager->Establish(client.id).ok());
@@ -135,7 +135,7 @@ TEST_F(OwnQueuePairTest, AResponseMayBeRejected) {
 }
 
 // A user that takes its time is heard of; one that never moves on loses the connection.
-TEST_F(OwnQueuePairTest, AResponseThatIsForgotten) {
+TEST_F(OwnQueuePairTest, AResponseThatIsNeverEstablishedTimesOut) {
   Respond();
   ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }, 3000 * kSecond));
   EXPECT_GT(network.CountSent(Attribute::kMra), 0);
@@ -144,7 +144,7 @@ TEST_F(OwnQueuePairTest, AResponseThatIsForgotten) {
   ExpectNothingLeftAfterDestruction();
 }
 
-TEST_F(OwnQueuePairTest, EstablishIsForThoseWhoMoveTheirOwn) {
+TEST_F(OwnQueuePairTest, EstablishNeedsAnOwnQueuePair) {
   client.Prepare(server.address);
   EXPECT_TRUE(absl::IsFailedPrecondition(client.manager->Establish(client.id)));
   Start();
@@ -153,7 +153,7 @@ TEST_F(OwnQueuePairTest, EstablishIsForThoseWhoMoveTheirOwn) {
   EXPECT_TRUE(absl::IsFailedPrecondition(client.manager->Establish(client.id)));
 }
 
-TEST_F(OwnQueuePairTest, NumbersThatNoQueuePairHas) {
+TEST_F(OwnQueuePairTest, InvalidQueuePairNumbersAreRefused) {
   for (const uint32_t qpn : {0u, 1u, 0xFFFFFFu, 0x1000000u}) {
     client.Resolve(server.address);
     client.param.qp_num = qpn;
@@ -161,7 +161,7 @@ TEST_F(OwnQueuePairTest, NumbersThatNoQueuePairHas) {
   }
 }
 
-TEST_F(OwnQueuePairTest, AttributesComeWithThePeer) {
+TEST_F(OwnQueuePairTest, RtrAndRtsAttributesNeedThePeersAnswer) {
   client.Resolve(server.address);
   EXPECT_TRUE(Move(client, client_qp, IBV_QPS_INIT).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Move(client, client_qp, IBV_QPS_RTR)));
@@ -169,7 +169,7 @@ TEST_F(OwnQueuePairTest, AttributesComeWithThePeer) {
   EXPECT_TRUE(absl::IsInvalidArgument(Move(client, client_qp, IBV_QPS_ERR)));
 }
 
-TEST_F(OwnQueuePairTest, DatagramQueuePairsNeedNone) {
+TEST_F(OwnQueuePairTest, UdQueuePairsReachRtsWithoutAConnection) {
   client.port_space = RDMA_PS_UDP;
   client.id = *client.manager->CreateId(RDMA_PS_UDP, client.Handler());
   FakeQp qp{0x2999, IBV_QPT_UD};
@@ -197,7 +197,7 @@ class QueuePairOfOwnWorkerTest : public ManagerTest {
   }
 };
 
-TEST_F(QueuePairOfOwnWorkerTest, IsReadyAndTheReplySentWhenAcceptReturns) {
+TEST_F(QueuePairOfOwnWorkerTest, IsInRtsAndTheReplyIsSentWhenAcceptReturns) {
   Ask();
   EXPECT_TRUE(server.Accept().ok());
   EXPECT_EQ(server.qp().attr.qp_state, IBV_QPS_RTS);
@@ -205,7 +205,7 @@ TEST_F(QueuePairOfOwnWorkerTest, IsReadyAndTheReplySentWhenAcceptReturns) {
   EXPECT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
 }
 
-TEST_F(QueuePairOfOwnWorkerTest, OneThatDoesNotMoveEndsTheConnectionAfterTheCall) {
+TEST_F(QueuePairOfOwnWorkerTest, AFailedTransitionEndsTheConnectionAfterAccept) {
   Ask();
   server.env->moves_fail = true;
   EXPECT_TRUE(server.Accept().ok());

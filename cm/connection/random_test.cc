@@ -414,7 +414,7 @@ void Life::Run() {
   }
 }
 
-TEST(RandomTest, LivesOfConnections) {
+TEST(RandomTest, RandomConnectionHistoriesKeepTheInvariants) {
   std::map<std::string, int> happened;
   for (uint64_t seed = 1; seed <= kSeeds && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

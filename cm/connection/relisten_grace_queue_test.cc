@@ -17,7 +17,7 @@ HeldRequest From(uint8_t host, uint64_t transaction_id, uint16_t port = kPort) {
 bool Nobody(const HeldRequest&) { return false; }
 bool Somebody(const HeldRequest&) { return true; }
 
-TEST(RelistenGraceQueue, OnlyAfterAListener) {
+TEST(RelistenGraceQueue, KeepsRequestsOnlyAfterAListenerEnded) {
   RelistenGraceQueue early(kGrace);
   EXPECT_FALSE(early.Keep(From(1, 1), 0));
   early.ListenerEnded(kPort, 100);
@@ -29,7 +29,7 @@ TEST(RelistenGraceQueue, OnlyAfterAListener) {
   EXPECT_FALSE(none.Keep(From(1, 1), 100));
 }
 
-TEST(RelistenGraceQueue, WaitForAListenerAndNoLonger) {
+TEST(RelistenGraceQueue, RequestsAreDueWhenAListenerAppearsOrTheGraceEnds) {
   RelistenGraceQueue early(kGrace);
   early.ListenerEnded(kPort, 0);
   ASSERT_TRUE(early.Keep(From(1, 1), 10));
@@ -46,7 +46,7 @@ TEST(RelistenGraceQueue, WaitForAListenerAndNoLonger) {
   EXPECT_TRUE(early.empty());
 }
 
-TEST(RelistenGraceQueue, Bounds) {
+TEST(RelistenGraceQueue, RequestsAndEndedListenersAreBounded) {
   RelistenGraceQueue early(kGrace);
   early.ListenerEnded(kPort, 0);
   for (uint64_t i = 0; i < RelistenGraceQueue::kMaxRequests; ++i) {
@@ -86,12 +86,12 @@ class BetweenListenersTest : public ManagerTest {
   Host server{&network, 3, {.relisten_ns = kGrace}};
 };
 
-TEST_F(BetweenListenersTest, RequestIsForTheNextListener) {
+TEST_F(BetweenListenersTest, ARequestIsDeliveredToTheNextListener) {
   AskAndListenLater();
   EXPECT_EQ(network.CountSent(Attribute::kReq), 1);
 }
 
-TEST_F(BetweenListenersTest, DatagramServiceIsFoundToo) {
+TEST_F(BetweenListenersTest, ASidrRequestIsDeliveredToTheNextListener) {
   client.port_space = server.port_space = RDMA_PS_UDP;
   AskAndListenLater();
   EXPECT_EQ(network.CountSent(Attribute::kSidrReq), 1);

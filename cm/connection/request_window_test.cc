@@ -13,7 +13,7 @@ namespace {
 
 bool Open(uint32_t) { return true; }
 
-TEST(RequestWindow, RequestsBeyondTheBoundWaitInOrder) {
+TEST(RequestWindow, RequestsAboveTheLimitWaitInOrder) {
   RequestWindow window;
   for (uint32_t i = 0; i < RequestWindow::kMax; ++i) EXPECT_TRUE(window.Enter(i, 0, Open)) << i;
   EXPECT_FALSE(window.Enter(100, 0, Open));
@@ -30,7 +30,7 @@ TEST(RequestWindow, RequestsBeyondTheBoundWaitInOrder) {
   EXPECT_EQ(window.waiting(), 0u);
 }
 
-TEST(RequestWindow, NobodyHoldsAPlaceForEver) {
+TEST(RequestWindow, ASlotIsReleasedAfterTheHoldTime) {
   RequestWindow window;
   for (uint32_t i = 0; i < RequestWindow::kMax; ++i) window.Enter(i, i == 0 ? 5 : 6, Open);
   EXPECT_FALSE(window.Enter(100, 7, Open));
@@ -42,7 +42,7 @@ TEST(RequestWindow, NobodyHoldsAPlaceForEver) {
   EXPECT_EQ(window.Next(window.deadline_ns(), Open), 101u);
 }
 
-TEST(RequestWindow, WhatIsCancelledDoesNotLeave) {
+TEST(RequestWindow, ACancelledRequestIsNotSent) {
   RequestWindow window;
   for (uint32_t i = 0; i < RequestWindow::kMax; ++i) window.Enter(i, 0, Open);
   for (const uint32_t id : {100u, 101u, 102u}) EXPECT_FALSE(window.Enter(id, 0, Open));
@@ -107,7 +107,7 @@ class RequestWindowTest : public ManagerTest {
   std::vector<Id*> accepted;
 };
 
-TEST_F(RequestWindowTest, NoMoreThanSoManyAreUnanswered) {
+TEST_F(RequestWindowTest, AtMostMaxRequestsAreUnanswered) {
   size_t out = 0, most = 0;
   network.copies_of = [&](const Datagram& datagram) {
     const Attribute attribute = ParseMadHeader(datagram.mad)->attribute;
@@ -144,7 +144,7 @@ TEST_F(RequestWindowTest, AllAreConnectedUnderLoss) {
   ExpectNothingLeft();
 }
 
-TEST_F(RequestWindowTest, APeerThatDoesNotAnswerHoldsUpNobodyForLong) {
+TEST_F(RequestWindowTest, ASilentPeerDelaysOtherRequestsOnlyBriefly) {
   network.copies_of = [](const Datagram&) { return 0; };
   AskForMany();
   network.Run(RequestWindow::kHoldNs / 2);
@@ -160,7 +160,7 @@ TEST_F(RequestWindowTest, APeerThatDoesNotAnswerHoldsUpNobodyForLong) {
 }
 
 // A peer that asks for time has the request.
-TEST_F(RequestWindowTest, WhatIsHeardOfByMraIsAnswered) {
+TEST_F(RequestWindowTest, AnMraReleasesTheSlot) {
   AskForMany();
   server.on_event = [this](const Event& event) {
     if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return;
@@ -173,7 +173,7 @@ TEST_F(RequestWindowTest, WhatIsHeardOfByMraIsAnswered) {
   ExpectNothingLeft();
 }
 
-TEST_F(RequestWindowTest, WhatIsDestroyedBeforeItsTurnIsNeverSent) {
+TEST_F(RequestWindowTest, ARequestDestroyedBeforeItsTurnIsNotSent) {
   AskForMany();
   for (size_t i = RequestWindow::kMax; i < kCount; ++i) client.manager->DestroyId(ids[i]);
   EXPECT_EQ(network.CountSent(Attribute::kRej), 0);
@@ -186,7 +186,7 @@ TEST_F(RequestWindowTest, WhatIsDestroyedBeforeItsTurnIsNeverSent) {
 }
 
 // It is not repeated before it was sent, but is answered for.
-TEST_F(RequestWindowTest, AtTheEndOfAProcess) {
+TEST_F(RequestWindowTest, AtProcessExitOnlyDreqsAlreadySentAreRepeated) {
   AskForMany();
   ASSERT_TRUE(network.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
   for (Id* id : std::exchange(ids, {})) client.manager->DestroyId(id);
@@ -200,7 +200,7 @@ TEST_F(RequestWindowTest, AtTheEndOfAProcess) {
 }
 
 // With peers that are silent, and no time to wait for each.
-TEST_F(RequestWindowTest, AtTheEndOfAProcessEachPeerIsToldOnce) {
+TEST_F(RequestWindowTest, AtProcessExitEachPeerGetsOneDreq) {
   AskForMany();
   ASSERT_TRUE(network.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
   network.copies_of = [](const Datagram&) { return 0; };
@@ -219,7 +219,7 @@ TEST_F(RequestWindowTest, AtTheEndOfAProcessEachPeerIsToldOnce) {
 }
 
 // The timer was armed for requests that are answered by then, and nobody waited meanwhile.
-TEST_F(RequestWindowTest, WhoHasTakenAPlaceLaterHoldsItNoLonger) {
+TEST_F(RequestWindowTest, SlotsTakenAfterTheTimerWasArmedAreReleasedInTime) {
   const uint64_t begun_ns = network.now_ns;
   AskForMany();
   while (ids.size() > RequestWindow::kMax) {
@@ -246,7 +246,7 @@ TEST_F(RequestWindowTest, WhoHasTakenAPlaceLaterHoldsItNoLonger) {
   ExpectNothingLeft();
 }
 
-TEST_F(RequestWindowTest, ADisconnectThatWaitsMayBeCrossed) {
+TEST_F(RequestWindowTest, AQueuedDisconnectMayCrossThePeersDisconnect) {
   AskForMany();
   ASSERT_TRUE(network.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
   for (Id* id : ids) ASSERT_TRUE(client.manager->Disconnect(id).ok());

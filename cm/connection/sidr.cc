@@ -48,11 +48,11 @@ absl::Status Sidr::Connect(CmConnection& connection, const ConnectionParam& para
 void Sidr::Handle(const Origin& origin, const SidrReq& req) {
   if (CmConnection* known = context_.table.FindSidr(origin.from, req.request_id)) {
     context_.CountDuplicate(Attribute::kSidrReq);
-    // The answer was lost. While the user still thinks there is none: SIDR knows no MRA.
+    // The reply was lost. While the user still thinks there is none: SIDR knows no MRA.
     if (known->state == State::kSidrAnswered) parts_.sender.TransmitOutstanding(*known);
     return;
   }
-  const auto answer = [&](SidrStatus status) { AnswerAtOnce(origin, req, status); };
+  const auto reply = [&](SidrStatus status) { ReplyAtOnce(origin, req, status); };
   const std::optional<ServiceId> service = ServiceId::FromWire(req.service_id);
   CmConnection* listener = service && service->port_space == RDMA_PS_UDP
                                ? context_.table.ports().FindListener(*service, origin.to)
@@ -60,15 +60,15 @@ void Sidr::Handle(const Origin& origin, const SidrReq& req) {
   if (listener == nullptr) {
     if (parts_.backlog.AwaitListener(origin, service, req) || parts_.others.PassOn(origin, req))
       return;
-    return answer(SidrStatus::kUnsupported);
+    return reply(SidrStatus::kUnsupported);
   }
   if (parts_.others.SendHome(origin, *listener, req)) return;
   const std::optional<CmaHeader> cma = CmaHeader::Parse(req.private_data);
-  if (!cma) return answer(SidrStatus::kReject);
+  if (!cma) return reply(SidrStatus::kReject);
   if (!parts_.backlog.HasRoomFor(*listener)) return context_.CountDrop(MadDrop::kBacklogFull);
 
   CmConnection* connection = parts_.backlog.Enter(origin, *listener, cma->source_port);
-  if (connection == nullptr) return answer(SidrStatus::kReject);
+  if (connection == nullptr) return reply(SidrStatus::kReject);
   connection->remote_comm_id = req.request_id;
   connection->state = State::kSidrReqRcvd;
   context_.table.IndexSidr(*connection);
@@ -79,7 +79,7 @@ void Sidr::Handle(const Origin& origin, const SidrReq& req) {
                                       .ud = {.private_data = user_data}});
 }
 
-void Sidr::AnswerAtOnce(const Origin& origin, const SidrReq& req, SidrStatus status) {
+void Sidr::ReplyAtOnce(const Origin& origin, const SidrReq& req, SidrStatus status) {
   SidrRep rep;
   rep.request_id = req.request_id;
   rep.status = static_cast<uint8_t>(status);
@@ -87,8 +87,8 @@ void Sidr::AnswerAtOnce(const Origin& origin, const SidrReq& req, SidrStatus sta
   parts_.sender.Send(origin, rep);
 }
 
-absl::Status Sidr::Answer(CmConnection& connection, SidrStatus status, uint32_t qpn,
-                          absl::Span<const uint8_t> private_data) {
+absl::Status Sidr::Reply(CmConnection& connection, SidrStatus status, uint32_t qpn,
+                         absl::Span<const uint8_t> private_data) {
   if (connection.state != State::kSidrReqRcvd) {
     return absl::FailedPreconditionError("answer: no request waits here; it is answered once");
   }
@@ -120,8 +120,8 @@ absl::Status Sidr::Accept(CmConnection& connection, const ConnectionParam& param
         "accept: bind a queue pair and wait until it is bound, or set qp_num to one of your own");
   }
   const bool bound = connection.binding == QpBinding::kReady;
-  return Answer(connection, SidrStatus::kOk, bound ? connection.local_qpn : param.qp_num,
-                param.private_data);
+  return Reply(connection, SidrStatus::kOk, bound ? connection.local_qpn : param.qp_num,
+               param.private_data);
 }
 
 void Sidr::Handle(const Origin& origin, const SidrRep& rep) {

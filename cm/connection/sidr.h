@@ -19,14 +19,14 @@ class Sidr {
 
   absl::Status Connect(CmConnection& connection, const ConnectionParam& param);
   absl::Status Accept(CmConnection& connection, const ConnectionParam& param);
-  absl::Status Answer(CmConnection& connection, SidrStatus status, uint32_t qpn,
-                      absl::Span<const uint8_t> private_data);
+  absl::Status Reply(CmConnection& connection, SidrStatus status, uint32_t qpn,
+                     absl::Span<const uint8_t> private_data);
   void Handle(const Origin& origin, const SidrReq& req);
   void Handle(const Origin& origin, const SidrRep& rep);
 
  private:
   // Replies without creating a connection.
-  void AnswerAtOnce(const Origin& origin, const SidrReq& req, SidrStatus status);
+  void ReplyAtOnce(const Origin& origin, const SidrReq& req, SidrStatus status);
 
   Parts& parts_;
   Context& context_;

@@ -53,7 +53,7 @@ TEST_F(SidrTest, ResolvesAQueuePair) {
   ExpectNothingLeft();
 }
 
-TEST_F(SidrTest, AQueuePairCanBeNamedInstead) {
+TEST_F(SidrTest, AcceptMayNameAQueuePairNumber) {
   server.Listen();
   server.param.qp_num = 0x4321;
   server.on_event = [&](const Event& event) {
@@ -66,7 +66,7 @@ TEST_F(SidrTest, AQueuePairCanBeNamedInstead) {
   EXPECT_EQ(client.Last().ud.qp_num, 0x4321u);
 }
 
-TEST_F(SidrTest, Refusals) {
+TEST_F(SidrTest, ARefusalCarriesItsStatusAndPrivateData) {
   server.Listen();
   server.on_event = [&](const Event& event) {
     const std::vector<uint8_t> why = {9, 8, 7};
@@ -101,7 +101,7 @@ TEST_F(SidrTest, Refusals) {
   EXPECT_EQ(client.Last().status, 1);
 }
 
-TEST_F(SidrTest, NobodyAnswers) {
+TEST_F(SidrTest, ASilentServerIsUnreachable) {
   network.copies_of = [](const Datagram&) { return 0; };
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
@@ -114,7 +114,7 @@ TEST_F(SidrTest, NobodyAnswers) {
   ExpectNothingLeft();
 }
 
-TEST_F(SidrTest, LostMessages) {
+TEST_F(SidrTest, LostMessagesAreResent) {
   Lose(Attribute::kSidrReq, 2);
   Start();
   ASSERT_TRUE(network.RunUntil([&] { return ClientDone(); }));
@@ -131,7 +131,7 @@ TEST_F(SidrTest, LostMessages) {
   EXPECT_EQ(server.manager->counters().of(Attribute::kSidrReq).duplicates, 2u);
 }
 
-TEST_F(SidrTest, EverythingTwice) {
+TEST_F(SidrTest, DuplicatedMessagesChangeNothing) {
   network.copies_of = [](const Datagram&) { return 2; };
   Start();
   network.Run(kSecond);
@@ -140,7 +140,7 @@ TEST_F(SidrTest, EverythingTwice) {
   EXPECT_GE(client.manager->counters().of(Attribute::kSidrRep).duplicates, 1u);
 }
 
-TEST_F(SidrTest, StrangersAndLateAnswers) {
+TEST_F(SidrTest, RepliesFromOtherHostsAndLateRepliesAreDropped) {
   server.Listen();
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());

@@ -29,7 +29,7 @@ class StaleTest : public ManagerTest {
   }
 };
 
-TEST_F(StaleTest, ClientWithTheSameQueuePairNumber) {
+TEST_F(StaleTest, ARestartedClientWithTheSameQueuePairNumberIsRejectedAsStale) {
   Establish();
   Id* const old = server.id;
   Kill(client);
@@ -47,7 +47,7 @@ TEST_F(StaleTest, ClientWithTheSameQueuePairNumber) {
   EXPECT_NE(server.id, old);
 }
 
-TEST_F(StaleTest, ClientWithAnotherQueuePairNumber) {
+TEST_F(StaleTest, ARestartedClientWithAnotherQueuePairNumberConnects) {
   Establish();
   Id* const old = server.id;
   Kill(client);
@@ -62,7 +62,7 @@ TEST_F(StaleTest, ClientWithAnotherQueuePairNumber) {
   EXPECT_EQ(server.Last().status, 0);
 }
 
-TEST_F(StaleTest, ServerWithTheSameQueuePairNumber) {
+TEST_F(StaleTest, ARestartedServerWithTheSameQueuePairNumberIsRejectedAsStale) {
   Establish();
   Id* const old = client.id;
   Kill(server);
@@ -85,7 +85,7 @@ TEST_F(StaleTest, ServerWithTheSameQueuePairNumber) {
 }
 
 // Not yet established, the old attempt is over, and the new one goes on.
-TEST_F(StaleTest, ClientKilledBeforeTheServersUserDecided) {
+TEST_F(StaleTest, AClientKilledBeforeTheServerAcceptsCanReconnect) {
   server.Listen();
   Id* first = nullptr;
   server.on_event = [&](const Event& event) { first = event.id; };
@@ -101,7 +101,7 @@ TEST_F(StaleTest, ClientKilledBeforeTheServersUserDecided) {
   EXPECT_EQ(network.CountSent(Attribute::kRej), 0);
 }
 
-TEST_F(StaleTest, ClientKilledBeforeItsRtu) {
+TEST_F(StaleTest, AClientKilledBeforeItsRtuCanReconnect) {
   Lose(Attribute::kRtu, 1);
   Start();
   ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
@@ -112,7 +112,7 @@ TEST_F(StaleTest, ClientKilledBeforeItsRtu) {
   EXPECT_EQ(server.qps[0]->qp.attr.qp_state, IBV_QPS_ERR);
 }
 
-TEST_F(StaleTest, ClientKilledWhileTheServerDisconnects) {
+TEST_F(StaleTest, AClientKilledWhileTheServerDisconnectsCanReconnect) {
   Establish();
   Kill(client);
   ASSERT_TRUE(server.manager->Disconnect(server.id).ok());
@@ -129,7 +129,7 @@ TEST_F(StaleTest, ClientKilledWhileTheServerDisconnects) {
 }
 
 // A server that comes back answers for what it does not know.
-TEST_F(StaleTest, ServerKilledWhileTheClientDisconnects) {
+TEST_F(StaleTest, TheClientReconnectsIfTheServerIsKilledDuringADisconnect) {
   Establish();
   Kill(server);
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
@@ -143,7 +143,7 @@ TEST_F(StaleTest, ServerKilledWhileTheClientDisconnects) {
 }
 
 // Its REQ repeated, a client hears from a server that was killed in between and does not know it.
-TEST_F(StaleTest, ServerKilledBetweenRequestAndReply) {
+TEST_F(StaleTest, ARestartedServerAnswersARepeatedRequest) {
   server.Listen();
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());

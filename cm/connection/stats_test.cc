@@ -11,7 +11,7 @@
 namespace pollux::cm {
 namespace {
 
-class ReportTest : public ManagerTest {
+class CmStatsTest : public ManagerTest {
  protected:
   struct Told {
     const Id* id;
@@ -40,7 +40,7 @@ class ReportTest : public ManagerTest {
   }
 };
 
-TEST_F(ReportTest, Counters) {
+TEST_F(CmStatsTest, MessageCountersAreReported) {
   Establish();
   EXPECT_EQ(std::get<uint64_t>(Fields(client, "cm")["cm_tx_msgs/req"]), 1u);
   EXPECT_EQ(std::get<uint64_t>(Fields(server, "cm")["cm_rx_msgs/req"]), 1u);
@@ -48,7 +48,7 @@ TEST_F(ReportTest, Counters) {
   EXPECT_FALSE(client.manager->OnStatsQuery({.topic = "port"}, &none));
 }
 
-TEST_F(ReportTest, Connections) {
+TEST_F(CmStatsTest, EachConnectionIsReportedWithItsFields) {
   EXPECT_TRUE(List(client).empty());
   Establish();
   network.now_ns += 3 * kSecond;
@@ -71,7 +71,7 @@ TEST_F(ReportTest, Connections) {
       client.manager->OnStatsQuery({.topic = "connection", .object = ids[0] | 1ull << 32}, &none));
 }
 
-TEST_F(ReportTest, ListsGoOnWhereTheyEnded) {
+TEST_F(CmStatsTest, AListContinuesAfterTheGivenIdentifier) {
   constexpr size_t kIds = Stats::kMaxItems + 3;
   for (size_t i = 0; i < kIds; ++i) {
     ASSERT_TRUE(client.manager->CreateId(RDMA_PS_TCP, client.Handler()).ok());
@@ -85,7 +85,7 @@ TEST_F(ReportTest, ListsGoOnWhereTheyEnded) {
   EXPECT_TRUE(List(client, rest.back()).empty());
 }
 
-TEST_F(ReportTest, APeerThatIsSilent) {
+TEST_F(CmStatsTest, ASilentPeerIsReportedAsAFailure) {
   std::vector<Told> told;
   Watch(client, &told);
   Lose(Attribute::kReq, 1000);
@@ -98,7 +98,7 @@ TEST_F(ReportTest, APeerThatIsSilent) {
   EXPECT_TRUE(Has(told[0].log, "-> CM REJ, timeout")) << told[0].log;
 }
 
-TEST_F(ReportTest, AUserThatGivesUp) {
+TEST_F(CmStatsTest, DestroyingAConnectingIdentifierIsReportedAsAFailure) {
   std::vector<Told> told;
   Watch(client, &told);
   Lose(Attribute::kReq, 1000);
@@ -108,7 +108,7 @@ TEST_F(ReportTest, AUserThatGivesUp) {
   EXPECT_TRUE(Has(told[0].why, "given up")) << told[0].why;
 }
 
-TEST_F(ReportTest, ARejectionByTheConsumerIsNoFailure) {
+TEST_F(CmStatsTest, ARejectionByTheConsumerIsNotAFailure) {
   std::vector<Told> told;
   Watch(client, &told);
   server.Listen();
@@ -123,7 +123,7 @@ TEST_F(ReportTest, ARejectionByTheConsumerIsNoFailure) {
       << client.manager->FlightLog(*client.id);
 }
 
-TEST_F(ReportTest, ARejectionForLackOfResourcesIsAFailure) {
+TEST_F(CmStatsTest, ARejectionForLackOfResourcesIsAFailure) {
   std::vector<Told> told;
   Watch(client, &told);
   server.Listen();
@@ -137,7 +137,7 @@ TEST_F(ReportTest, ARejectionForLackOfResourcesIsAFailure) {
   EXPECT_TRUE(Has(told[0].why, "RDMA_CM_EVENT_REJECTED")) << told[0].why;
 }
 
-TEST_F(ReportTest, AQueuePairThatFailsIsToldOfOnce) {
+TEST_F(CmStatsTest, AFailedQueuePairIsReportedOnce) {
   std::vector<Told> told;
   Watch(client, &told);
   Establish();
@@ -159,7 +159,7 @@ TEST_F(ReportTest, AQueuePairThatFailsIsToldOfOnce) {
   EXPECT_EQ(told.size(), 1u);
 }
 
-TEST_F(ReportTest, AnEndInGoodOrderIsNoFailure) {
+TEST_F(CmStatsTest, AnOrderlyDisconnectIsNotReportedAsAFailure) {
   std::vector<Told> told;
   Watch(client, &told);
   Watch(server, &told);
@@ -169,7 +169,7 @@ TEST_F(ReportTest, AnEndInGoodOrderIsNoFailure) {
   EXPECT_TRUE(told.empty());
 }
 
-TEST(StateNameTest, FirstAndLast) {
+TEST(StateNameTest, StatesHaveTheirNames) {
   EXPECT_STREQ(StateName(State::kIdle), "IDLE");
   EXPECT_STREQ(StateName(State::kEstablished), "ESTABLISHED");
   EXPECT_STREQ(StateName(State::kTimeWait), "TIMEWAIT");

@@ -8,7 +8,7 @@
 namespace pollux::cm {
 namespace {
 
-TEST(CountersTest, NamesAreLinuxs) {
+TEST(CountersTest, NamesAreThoseOfLinux) {
   Counters counters;
   counters.of(Attribute::kReq) = {.sent = 1, .received = 2, .retries = 3, .duplicates = 4};
   counters.of(Attribute::kApr).received = 5;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kMillisecond = 1'000'000;
 
-MadBuffer Mad(uint8_t mark) {
+MadBuffer MarkedMad(uint8_t mark) {
   MadBuffer mad;
   mad.fill(mark);
   return mad;
@@ -63,8 +63,8 @@ class GsiTest : public testing::Test {
   std::unique_ptr<Side> b = std::make_unique<Side>(&world.AddNode());
 };
 
-TEST_F(GsiTest, CarriesMadsWithTheirSource) {
-  EXPECT_TRUE(a->gsi->Send(0, b->node->gid(), Mad(7)));
+TEST_F(GsiTest, DeliversMadsWithTheirSource) {
+  EXPECT_TRUE(a->gsi->Send(0, b->node->gid(), MarkedMad(7)));
   world.RunFor(kMillisecond);
   ASSERT_EQ(b->mads.size(), 1u);
   EXPECT_EQ(b->sources[0], a->node->gid());
@@ -72,16 +72,16 @@ TEST_F(GsiTest, CarriesMadsWithTheirSource) {
   EXPECT_TRUE(a->gsi->IsResolved(0, b->node->gid()));
 }
 
-TEST_F(GsiTest, SendsAreBoundedAndComeFree) {
+TEST_F(GsiTest, PendingSendsAreBoundedUntilTheyComplete) {
   ASSERT_TRUE(a->gsi->StartResolve(0, b->node->gid()).ok());
   world.RunFor(kMillisecond);
   for (int round = 0; round < 3; ++round) {
     b->mads.clear();
     constexpr uint32_t kAll = Gsi::kSends + Gsi::kWaiting;
     for (uint32_t i = 0; i < kAll; ++i) {
-      EXPECT_TRUE(a->gsi->Send(0, b->node->gid(), Mad(static_cast<uint8_t>(i))));
+      EXPECT_TRUE(a->gsi->Send(0, b->node->gid(), MarkedMad(static_cast<uint8_t>(i))));
     }
-    EXPECT_FALSE(a->gsi->Send(0, b->node->gid(), Mad(1)));
+    EXPECT_FALSE(a->gsi->Send(0, b->node->gid(), MarkedMad(1)));
     EXPECT_EQ(a->counters.drop(MadDrop::kSendQueueFull), static_cast<uint64_t>(round) + 1);
     world.RunFor(sim::Simulation::kSecond);
     ASSERT_EQ(b->mads.size(), kAll) << "none is lost at the other end either";
@@ -90,7 +90,7 @@ TEST_F(GsiTest, SendsAreBoundedAndComeFree) {
 }
 
 // A program that connects to more hosts at once than are remembered: whoever has answered is found.
-TEST_F(GsiTest, MoreResolutionsAtOnceThanItRemembers) {
+TEST_F(GsiTest, AResolutionSurvivesMoreResolutionsThanThePeerTableHolds) {
   ASSERT_TRUE(a->gsi->StartResolve(0, b->node->gid()).ok());
   for (uint32_t i = 0; i < Gsi::kMaxPeers; ++i) {
     ASSERT_TRUE(a->gsi->StartResolve(0, Gid::FromIpv4(a->node->address() + 3 + i)).ok()) << i;
@@ -101,14 +101,14 @@ TEST_F(GsiTest, MoreResolutionsAtOnceThanItRemembers) {
   EXPECT_TRUE(a->gsi->IsResolved(0, b->node->gid()));
 }
 
-TEST_F(GsiTest, MorePeersThanItRemembers) {
+TEST_F(GsiTest, MadsAreSentAfterMorePeersThanThePeerTableHolds) {
   for (uint32_t i = 0; i < 2 * Gsi::kMaxPeers; ++i) {
     // Nobody is there: these wait for an answer to ARP that does not come.
-    EXPECT_TRUE(a->gsi->Send(0, Gid::FromIpv4(a->node->address() + 3 + i), Mad(0))) << i;
+    EXPECT_TRUE(a->gsi->Send(0, Gid::FromIpv4(a->node->address() + 3 + i), MarkedMad(0))) << i;
     world.RunFor(kMillisecond / 10);
   }
   world.RunFor(10 * sim::Simulation::kSecond);
-  EXPECT_TRUE(a->gsi->Send(0, b->node->gid(), Mad(9)));
+  EXPECT_TRUE(a->gsi->Send(0, b->node->gid(), MarkedMad(9)));
   world.RunFor(kMillisecond);
   EXPECT_EQ(b->mads.size(), 1u);
 }
@@ -172,9 +172,9 @@ class RenumberedTest : public testing::Test, public ip::HostInterface, public io
   std::unique_ptr<Gsi> gsi_;
 };
 
-TEST_F(RenumberedTest, ANewAddressIsTheSourceFromThenOn) {
+TEST_F(RenumberedTest, ANewAddressBecomesTheSource) {
   const Gid peer = Gid::FromIpv4(kPeer);
-  ASSERT_TRUE(gsi_->Send(*interface_->GidIndex(Gid::FromIpv4(kBefore)), peer, Mad(1)));
+  ASSERT_TRUE(gsi_->Send(*interface_->GidIndex(Gid::FromIpv4(kBefore)), peer, MarkedMad(1)));
   Pass();
   EXPECT_EQ(sources_, std::vector{kBefore});
   state_.addresses = {InterfaceAddress::Ipv4(kAfter)};
@@ -182,19 +182,19 @@ TEST_F(RenumberedTest, ANewAddressIsTheSourceFromThenOn) {
   Pass();
   ASSERT_FALSE(interface_->GidIndex(Gid::FromIpv4(kBefore)).has_value());
   sources_.clear();
-  ASSERT_TRUE(gsi_->Send(*interface_->GidIndex(Gid::FromIpv4(kAfter)), peer, Mad(2)));
+  ASSERT_TRUE(gsi_->Send(*interface_->GidIndex(Gid::FromIpv4(kAfter)), peer, MarkedMad(2)));
   Pass();
   EXPECT_EQ(sources_, std::vector{kAfter});
 }
 
-TEST_F(GsiTest, NoRoute) {
+TEST_F(GsiTest, WithoutARouteResolveAndSendFail) {
   EXPECT_FALSE(a->gsi->StartResolve(0, Gid::FromIpv4(0x01020304)).ok());
-  EXPECT_FALSE(a->gsi->Send(0, Gid::FromIpv4(0x01020304), Mad(1)));
+  EXPECT_FALSE(a->gsi->Send(0, Gid::FromIpv4(0x01020304), MarkedMad(1)));
   EXPECT_FALSE(a->gsi->IsResolved(0, Gid::FromIpv4(0x01020304)));
 }
 
 // A UD queue pair of no standing sends to queue pair 1, and datagrams of other lengths.
-TEST_F(GsiTest, OtherQueuePairsAndLengths) {
+TEST_F(GsiTest, MadsFromUserQueuePairsFailTheQkeyCheck) {
   engine::Worker& worker = a->node->worker();
   memory::ProtectionDomain* pd = *worker.AllocPd();
   verbs::CompletionQueue* cq = *worker.CreateCq(512);

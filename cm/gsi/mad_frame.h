@@ -17,8 +17,6 @@
 
 namespace pollux::cm {
 
-inline constexpr uint32_t kGsiQkey = 0x80010000;  // IB specification, section 10.2.5
-
 // The size with an 802.1Q tag and IPv6.
 inline constexpr size_t kMaxMadFrameBytes = wire::kEthernetBytes + wire::kVlanTagBytes +
                                             wire::kIpv6Bytes + wire::kUdpBytes + wire::kBthBytes +

@@ -47,14 +47,14 @@ class MadFrameTest : public testing::Test {
   std::array<uint8_t, kMaxMadFrameBytes + 8> frame;
 };
 
-TEST_F(MadFrameTest, OverIpv4) {
+TEST_F(MadFrameTest, AnIpv4FrameIsCompleteAndValid) {
   path.source = Gid::FromIpv4(0xC0000201);
   path.destination = Gid::FromIpv4(0xC0000202);
   path.traffic_class = 0x68;
   ExpectWholeFrame();
 }
 
-TEST_F(MadFrameTest, OverIpv6WithATag) {
+TEST_F(MadFrameTest, AnIpv6FrameWithAVlanTagIsCompleteAndValid) {
   path.source.raw = {0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   path.destination = path.source;
   path.destination.raw[15] = 2;

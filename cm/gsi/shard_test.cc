@@ -35,7 +35,7 @@ std::vector<Message> AllToId(uint32_t id) {
           To<Drep>(id), To<Lap>(id), To<Apr>(id), rep};
 }
 
-TEST(ShardTest, IdsLeadBack) {
+TEST(ShardTest, IdsMapBackToTheirShard) {
   Random random(1);
   for (uint32_t count = 2; count <= Shard::kMaxCount; ++count) {
     for (uint32_t index = 0; index < count; ++index) {
@@ -54,7 +54,7 @@ TEST(ShardTest, ASingleManagerUsesAllBitsOfAnId) {
 }
 
 // Of a process before, or of a stranger: some worker, which will not know it.
-TEST(ShardTest, IdsOfNoneHere) {
+TEST(ShardTest, UnknownIdsMapToSomeWorker) {
   for (uint32_t workers = 1; workers <= Shard::kMaxCount; ++workers) {
     for (const Message& message : AllToId(0xFFFFFFFF)) {
       EXPECT_LT(OwnerOf(message, kShardClient, workers), workers);
@@ -62,7 +62,7 @@ TEST(ShardTest, IdsOfNoneHere) {
   }
 }
 
-TEST(ShardTest, RequestsGoByQueuePair) {
+TEST(ShardTest, RequestsAreSpreadByQueuePairNumber) {
   for (const uint32_t workers : {2u, 3u, 16u}) {
     std::set<uint32_t> owners;
     for (uint32_t i = 0; i < workers; ++i) {
@@ -80,7 +80,7 @@ TEST(ShardTest, RequestsGoByQueuePair) {
 }
 
 // A host may count its request IDs up in either order of bytes.
-TEST(ShardTest, DatagramRequestsGoByRequestId) {
+TEST(ShardTest, SidrRequestsAreSpreadByRequestId) {
   for (const uint32_t step : {1u, 1u << 24}) {
     std::set<uint32_t> owners;
     for (uint32_t i = 0; i < 3; ++i) {
@@ -92,7 +92,7 @@ TEST(ShardTest, DatagramRequestsGoByRequestId) {
   }
 }
 
-TEST(ShardTest, ClientsTakeTurns) {
+TEST(ShardTest, ConsecutiveClientAddressesMapToDifferentShards) {
   std::set<uint32_t> homes;
   for (uint32_t i = 0; i < 3; ++i) {
     homes.insert(Shard{0, 3}.HomeOf(Gid::FromIpv4(0xC0000202 + i)));
@@ -102,7 +102,7 @@ TEST(ShardTest, ClientsTakeTurns) {
 }
 
 // Both sides of what Linux hosts have said: the number of the queue pair, the ID that came back.
-TEST(ShardTest, CapturedMads) {
+TEST(ShardTest, CapturedMadsGoToTheWorkerOfTheirConnection) {
   for (const MadSample& sample : kMadSamples) {
     const MadBuffer bytes = BytesOf(sample);
     const Mad mad = *ParseMad(bytes);

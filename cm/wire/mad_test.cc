@@ -86,7 +86,7 @@ TEST(MadTest, RefusesOtherClassesVersionsAndAttributes) {
   }
 }
 
-TEST(MadTest, RequestOfLinuxNfsClient) {
+TEST(MadTest, TheRequestOfALinuxNfsClientParses) {
   const Req req = ParseAs<Req>("nfs_v3_req");
   EXPECT_EQ(req.local_comm_id, 0xAC8A38C4u);
   EXPECT_EQ(req.service_id, (ServiceId{RDMA_PS_TCP, 20049}.ToWire()));
@@ -117,7 +117,7 @@ TEST(MadTest, RequestOfLinuxNfsClient) {
   EXPECT_EQ(req.private_data[kCmaHeaderBytes], 0xF6);  // the user's begins here
 }
 
-TEST(MadTest, ReplyOfLinuxNfsServer) {
+TEST(MadTest, TheReplyOfALinuxNfsServerParses) {
   const Rep rep = ParseAs<Rep>("nfs_v3_rep");
   EXPECT_EQ(rep.local_comm_id, 0xCFB7F7B6u);
   EXPECT_EQ(rep.remote_comm_id, 0xAC8A38C4u);
@@ -132,14 +132,14 @@ TEST(MadTest, ReplyOfLinuxNfsServer) {
   EXPECT_EQ(rep.private_data[0], 0xF6);
 }
 
-TEST(MadTest, ReplyOfUcmatose) {
+TEST(MadTest, TheReplyOfUcmatoseParses) {
   const Rep rep = ParseAs<Rep>("ucmatose_rep");
   EXPECT_EQ(rep.responder_resources, 1);
   EXPECT_EQ(rep.initiator_depth, 1);
   EXPECT_EQ(rep.rnr_retry_count, 7);
 }
 
-TEST(MadTest, RestOfTheCaptures) {
+TEST(MadTest, OtherCapturedMessagesParse) {
   const Rtu rtu = ParseAs<Rtu>("nfs_v3_rtu");
   EXPECT_EQ(rtu.local_comm_id, 0xAC8A38C4u);
   EXPECT_EQ(rtu.remote_comm_id, 0xCFB7F7B6u);
@@ -162,7 +162,7 @@ TEST(MadTest, RestOfTheCaptures) {
   EXPECT_EQ(sidr_rep.qkey, 0x01234567u);
 }
 
-TEST(MadTest, AttributesWithoutCapture) {
+TEST(MadTest, MessagesWithoutACaptureParse) {
   const Mra mra = ParseAs<Mra>("built_mra_for_req");
   EXPECT_EQ(mra.local_comm_id, 0x02000002u);
   EXPECT_EQ(mra.message_mraed, 0);
@@ -178,7 +178,7 @@ TEST(MadTest, AttributesWithoutCapture) {
   EXPECT_EQ(ParseAs<Apr>("built_apr_unsupported").ap_status, kAprStatusUnsupported);
 }
 
-TEST(MadTest, EmitCutsValuesToTheirFields) {
+TEST(MadTest, EmitTruncatesValuesToTheirFields) {
   MadBuffer out;
   EmitMad(MadHeader{}, Rtu{.local_comm_id = 1, .remote_comm_id = 2, .private_data = {}}, out);
   EXPECT_EQ(ParseMadHeader(out)->attribute, Attribute::kRtu);
@@ -188,14 +188,14 @@ TEST(MadTest, EmitCutsValuesToTheirFields) {
   EXPECT_EQ(dreq.remote_comm_id, 0u);
 }
 
-TEST(MadTest, AttributeNames) {
+TEST(MadTest, AttributesHaveTheirNames) {
   EXPECT_EQ(AttributeName(Attribute::kClassPortInfo), "ClassPortInfo");
   EXPECT_EQ(AttributeName(Attribute::kReq), "REQ");
   EXPECT_EQ(AttributeName(Attribute::kApr), "APR");
   EXPECT_EQ(AttributeName(static_cast<Attribute>(0x999)), "attribute?");
 }
 
-TEST(ServiceIdTest, PortSpaces) {
+TEST(ServiceIdTest, ServiceIdsEncodePortSpaceAndPort) {
   EXPECT_EQ((ServiceId{RDMA_PS_UDP, 5000}.ToWire()), 0x01111388u);
   EXPECT_EQ(ServiceId::FromWire(0x01064E51), (ServiceId{RDMA_PS_TCP, 20049}));
   EXPECT_EQ(ServiceId::FromWire(0x013F0001), (ServiceId{RDMA_PS_IB, 1}));
@@ -203,7 +203,7 @@ TEST(ServiceIdTest, PortSpaces) {
   EXPECT_FALSE(ServiceId::FromWire(0x8000000001064E51).has_value());
 }
 
-TEST(CmaHeaderTest, Ipv4RoundTrip) {
+TEST(CmaHeaderTest, Ipv4HeadersRoundTrip) {
   const CmaHeader header{
       .version = 0, .source_port = 43115, .source = kClient, .destination = kServer};
   std::array<uint8_t, kCmaHeaderBytes> bytes;
@@ -215,7 +215,7 @@ TEST(CmaHeaderTest, Ipv4RoundTrip) {
   EXPECT_EQ(CmaHeader::Parse(bytes), header);
 }
 
-TEST(CmaHeaderTest, Ipv6RoundTrip) {
+TEST(CmaHeaderTest, Ipv6HeadersRoundTrip) {
   CmaHeader header{.version = 0, .source_port = 1, .source = {}, .destination = {}};
   header.source.raw = {0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   header.destination.raw = {0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
@@ -225,7 +225,7 @@ TEST(CmaHeaderTest, Ipv6RoundTrip) {
   EXPECT_EQ(CmaHeader::Parse(bytes), header);
 }
 
-TEST(CmaHeaderTest, RefusesShortAndUnknown) {
+TEST(CmaHeaderTest, RefusesShortHeadersAndUnknownVersions) {
   std::array<uint8_t, kCmaHeaderBytes> bytes{};
   bytes[1] = 0x40;
   EXPECT_TRUE(CmaHeader::Parse(bytes).has_value());

@@ -10,7 +10,7 @@
 namespace pollux::cm {
 namespace {
 
-TEST(ReasonsTest, EachHasItsName) {
+TEST(ReasonsTest, EveryReasonHasAName) {
   EXPECT_STREQ(RejectReasonName(8), "invalid service ID");
   EXPECT_STREQ(RejectReasonName(10), "stale connection");
   EXPECT_STREQ(RejectReasonName(28), "rejected by the consumer");
@@ -71,7 +71,7 @@ TEST_F(ManagerTest, EveryReasonEndsAReply) {
   ExpectNothingLeft();
 }
 
-TEST_F(ManagerTest, UsersMayGiveAReason) {
+TEST_F(ManagerTest, RejectTakesAReason) {
   server.Listen();
   server.on_event = [&](const Event& event) {
     EXPECT_TRUE(
@@ -83,7 +83,7 @@ TEST_F(ManagerTest, UsersMayGiveAReason) {
   EXPECT_EQ(client.Last().status, 27);
 }
 
-TEST_F(ManagerTest, RepliesThatCannotBeUsed) {
+TEST_F(ManagerTest, InvalidRepliesEndTheConnectionAttempt) {
   const auto answer = [&](uint32_t comm_id, uint32_t qpn) {
     network.copies_of = [](const Datagram&) { return 0; };
     client.Prepare(server.address);

@@ -38,7 +38,7 @@ def thread_local_bytes(path):
 
 
 class ExportsTest(unittest.TestCase):
-    def test_real_libraries(self):
+    def test_tables_match_the_exports_of_rdma_core(self):
         for library, file in LIBRARIES.items():
             with self.subTest(library):
                 real = glob.glob(f"/usr/lib/*/{file}")
@@ -46,23 +46,23 @@ class ExportsTest(unittest.TestCase):
                     self.skipTest(f"needs {file} of rdma-core 44")
                 self.assertEqual(exports(real[0]) ^ set(table(library)), set())
 
-    def test_fronts(self):
+    def test_tables_match_the_exports_of_the_front_libraries(self):
         for library in LIBRARIES:
             with self.subTest(library):
                 self.assertEqual(exports(f"compat/{library}.so.1") ^ set(table(library)), set())
 
-    def test_thread_local_bytes(self):
+    def test_thread_local_storage_is_small(self):
         # Every thread's stack holds them, and a program may give a thread only 16 KiB. A path in
         # DPDK's EAL takes 4 KiB of them.
         self.assertLess(thread_local_bytes("compat/libpollux_verbs.so"), 4096 + 1024)
 
-    def test_each_name_once(self):
+    def test_names_are_unique_and_sorted(self):
         for library in LIBRARIES:
             rows = table(library)
             self.assertEqual(len(rows), len(set(rows)))
             self.assertEqual(rows, sorted(rows, key=lambda row: (row[0], row[1] + row[2])))
 
-    def test_what_is_not_understood_is_an_error(self):
+    def test_invalid_lines_are_errors(self):
         for line in ("libibverbs ibv_x@@V", "libibverbs ibv_x@@V maybe", "l n@@V served errno",
                      "l n@@V refused", "l n@@V refused nonsense"):
             with self.assertRaises(ValueError, msg=line):

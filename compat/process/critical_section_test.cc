@@ -11,9 +11,9 @@
 namespace pollux::compat {
 namespace {
 
-constexpr unsigned kPatienceS = 60;
+constexpr unsigned kTimeoutS = 60;
 
-TEST(CriticalSection, OneThreadAtATime) {
+TEST(CriticalSection, OnlyOneThreadEnters) {
   constexpr int kThreads = 4, kTimes = 20'000;
   CriticalSection section;
   int plain = 0;  // a race for TSan, if two were in it
@@ -32,7 +32,7 @@ TEST(CriticalSection, OneThreadAtATime) {
   EXPECT_EQ(plain, kThreads * kTimes);
 }
 
-TEST(CriticalSection, OneThreadAtATimeInAChildToo) {
+TEST(CriticalSection, OnlyOneThreadEntersInAForkedChild) {
   constexpr useconds_t kLookUs = 1000;
   constexpr int kLooks = 200;  // so many that the waiting thread has slept
   CriticalSection section;
@@ -43,7 +43,7 @@ TEST(CriticalSection, OneThreadAtATimeInAChildToo) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      alarm(kPatienceS);
+      alarm(kTimeoutS);
       if (!within) section.Enter();
       std::atomic<bool> entered = false;
       std::thread other([&] {
@@ -64,7 +64,7 @@ TEST(CriticalSection, OneThreadAtATimeInAChildToo) {
   }
 }
 
-TEST(CriticalSection, AnyThreadLeavesIt) {
+TEST(CriticalSection, AnyThreadMayLeave) {
   CriticalSection section;
   section.Leave();
   section.Enter();

@@ -13,7 +13,7 @@ namespace {
 
 bool ClosesOnExec(int fd) { return (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
 
-TEST(NewDescriptors, OnlyTheNewOnes) {
+TEST(NewDescriptors, OnlyNewDescriptorsAreClosedOnExec) {
   const int old = open("/dev/null", O_RDONLY);
   const NewDescriptors descriptors;
   const int added = open("/dev/null", O_RDONLY);
@@ -41,7 +41,7 @@ int BindUdp(uint16_t* port) {
   return fd;
 }
 
-TEST(NewDescriptors, ThoseOfThePortAreLetGo) {
+TEST(NewDescriptors, DescriptorsOfThePortAreReleased) {
   const NewDescriptors descriptors;
   uint16_t port = 0, other_port = 0;
   const int of_port = BindUdp(&port);
@@ -59,7 +59,7 @@ TEST(NewDescriptors, ThoseOfThePortAreLetGo) {
   for (const int fd : {of_port, of_another, file, anew}) EXPECT_EQ(close(fd), 0);
 }
 
-TEST(NewDescriptors, ANumberThatStandsForSomethingElseByNowIsLeft) {
+TEST(NewDescriptors, AReusedDescriptorNumberIsNotClosed) {
   const NewDescriptors descriptors;
   uint16_t port = 0;
   const int of_port = BindUdp(&port);

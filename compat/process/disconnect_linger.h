@@ -8,14 +8,14 @@ namespace pollux::compat {
 
 // If a DREQ is lost, or is still in a memif when the process ends, its peer would wait forever,
 // because nothing repeats the DREQ any more. The process therefore stays until each peer has
-// answered, at most for kPatienceNs.
+// answered, at most for kTimeoutNs.
 class DisconnectLinger {
  public:
   enum class Step : uint8_t { kWait, kRepeat, kGiveUp };
 
   // Longer than any peer takes to answer, and short enough for users who wait for the program's
   // end.
-  static constexpr uint64_t kPatienceNs = 2'000'000'000;
+  static constexpr uint64_t kTimeoutNs = 2'000'000'000;
   static constexpr uint64_t kRepeatNs = 100'000'000;
 
   explicit DisconnectLinger(uint64_t now_ns) : begun_ns_(now_ns), repeated_ns_(now_ns) {}

@@ -9,17 +9,17 @@ using Step = DisconnectLinger::Step;
 
 constexpr uint64_t kNow = 1'000'000'000;
 
-TEST(DisconnectLinger, RepeatsAndEnds) {
+TEST(DisconnectLinger, RepeatsUntilTheTimeout) {
   DisconnectLinger linger(kNow);
   EXPECT_EQ(linger.Next(kNow), Step::kWait);
   uint64_t repeats = 0;
-  for (uint64_t now_ns = kNow; now_ns < kNow + DisconnectLinger::kPatienceNs; now_ns += 1'000'000) {
+  for (uint64_t now_ns = kNow; now_ns < kNow + DisconnectLinger::kTimeoutNs; now_ns += 1'000'000) {
     const Step step = linger.Next(now_ns);
     EXPECT_NE(step, Step::kGiveUp);
     if (step == Step::kRepeat) ++repeats;
   }
-  EXPECT_EQ(repeats, DisconnectLinger::kPatienceNs / DisconnectLinger::kRepeatNs - 1);
-  EXPECT_EQ(linger.Next(kNow + DisconnectLinger::kPatienceNs), Step::kGiveUp);
+  EXPECT_EQ(repeats, DisconnectLinger::kTimeoutNs / DisconnectLinger::kRepeatNs - 1);
+  EXPECT_EQ(linger.Next(kNow + DisconnectLinger::kTimeoutNs), Step::kGiveUp);
 }
 
 // Of a process that has lost its CPU meanwhile.

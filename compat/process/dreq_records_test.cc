@@ -43,7 +43,7 @@ class DreqRecordsTest : public testing::Test {
   Fd sending, receiving;
 };
 
-TEST_F(DreqRecordsTest, WhatIsKeptAndNotForgottenIsSent) {
+TEST_F(DreqRecordsTest, OnlyStoredRecordsAreSent) {
   EXPECT_EQ(SendDreqs(records->file(), sending.get()), 0);
   const uint32_t one = Keep("one");
   Keep("two");
@@ -55,7 +55,7 @@ TEST_F(DreqRecordsTest, WhatIsKeptAndNotForgottenIsSent) {
   EXPECT_EQ(Sent(), (std::vector<std::string>{"three", "two"}));
 }
 
-TEST_F(DreqRecordsTest, IsRepeatedForAProcessThatIsGone) {
+TEST_F(DreqRecordsTest, DreqsOfADeadProcessAreRepeated) {
   SendDreqsAtLast(records->file(), sending.get());
   EXPECT_EQ(Sent().size(), 0u);
   Keep("one");
@@ -63,7 +63,7 @@ TEST_F(DreqRecordsTest, IsRepeatedForAProcessThatIsGone) {
   EXPECT_EQ(Sent(), std::vector<std::string>(kDreqRounds, "one"));
 }
 
-TEST_F(DreqRecordsTest, HasABound) {
+TEST_F(DreqRecordsTest, RecordsAndFrameBytesAreBounded) {
   const std::vector<uint8_t> longest(DreqFile::kMaxFrameBytes);
   EXPECT_EQ(records->Keep({}), DreqRecords::kNowhere);
   EXPECT_EQ(records->Keep(std::vector<uint8_t>(DreqFile::kMaxFrameBytes + 1)),
@@ -74,7 +74,7 @@ TEST_F(DreqRecordsTest, HasABound) {
   EXPECT_EQ(records->Keep(longest), 7u);
 }
 
-TEST_F(DreqRecordsTest, AForkedChildChangesNothing) {
+TEST_F(DreqRecordsTest, AForkedChildCannotChangeRecords) {
   const uint32_t one = Keep("one");
   const pid_t child = fork();
   if (child == 0) {
@@ -89,7 +89,7 @@ TEST_F(DreqRecordsTest, AForkedChildChangesNothing) {
   EXPECT_EQ(Sent(), std::vector<std::string>{"one"});
 }
 
-TEST(DreqFileTest, ASupervisorBelievesNothingOfWhatADyingProcessHasOverwritten) {
+TEST(DreqFileTest, CorruptedRecordsAreNotSent) {
   const auto file = std::make_unique<DreqFile>();
   file->used = UINT32_MAX;
   file->records[3].bytes = DreqFile::kMaxFrameBytes + 1;

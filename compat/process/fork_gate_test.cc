@@ -13,9 +13,9 @@ namespace pollux::compat {
 namespace {
 
 constexpr uint64_t kLongNs = 60'000'000'000;
-constexpr unsigned kForkPatienceS = 60;
+constexpr unsigned kForkTimeoutS = 60;
 
-TEST(ForkGate, NobodyIsWithinWhileItIsClosed) {
+TEST(ForkGate, NoMutexIsHeldWhileTheGateIsClosed) {
   GatedMutex mutex;
   int first = 0, second = 0;
   std::atomic<bool> enough{false};
@@ -36,7 +36,7 @@ TEST(ForkGate, NobodyIsWithinWhileItIsClosed) {
   changer.join();
 }
 
-TEST(ForkGate, WhoIsWithinGoesOn) {
+TEST(ForkGate, AThreadInsideTheGateIsNotBlocked) {
   GatedMutex outer, inner;
   std::atomic<bool> within{false}, closed{false}, has_gone_on{false}, enough{false};
   std::thread holder([&] {
@@ -59,7 +59,7 @@ TEST(ForkGate, WhoIsWithinGoesOn) {
   holder.join();
 }
 
-TEST(ForkGate, WhoStaysWithinIsNotWaitedForForEver) {
+TEST(ForkGate, CloseGivesUpOnAThreadThatStaysInside) {
   GatedMutex mutex;
   std::atomic<bool> within{false}, enough{false};
   std::thread holder([&] {
@@ -72,7 +72,7 @@ TEST(ForkGate, WhoStaysWithinIsNotWaitedForForEver) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    alarm(kForkPatienceS);
+    alarm(kForkTimeoutS);
     ForkGate::OpenInChild();
     GatedMutex other;
     const std::lock_guard lock(other);

@@ -29,7 +29,7 @@ namespace {
 
 constexpr uint32_t kDepth = 16;
 constexpr int kChildren = 200;
-constexpr unsigned kPatienceS = 60;  // of a child that waits for what it does not get
+constexpr unsigned kTimeoutS = 60;  // of a child that waits for what it does not get
 
 void SetBlocking(int fd, bool blocking) {
   const int flags = fcntl(fd, F_GETFL);
@@ -40,7 +40,7 @@ void SetBlocking(int fd, bool blocking) {
 int StatusOfChild(const std::function<int()>& work) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(kPatienceS);
+    alarm(kTimeoutS);
     _exit(work());
   }
   if (child < 0) {
@@ -184,7 +184,7 @@ class ForkTest : public testing::Test {
   rdma_event_channel* events_ = nullptr;
 };
 
-TEST_F(ForkTest, AnnouncementsStayTheParents) {
+TEST_F(ForkTest, CompletionEventsStayInTheParent) {
   ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
   Post();
   AwaitCompletions();
@@ -193,13 +193,13 @@ TEST_F(ForkTest, AnnouncementsStayTheParents) {
   EXPECT_EQ(GetCqEvent(), 0);
 }
 
-TEST_F(ForkTest, AnnouncementsThatComeAfterTheForkAreNoneOfTheChilds) {
+TEST_F(ForkTest, CompletionEventsAfterTheForkDoNotReachTheChild) {
   int go[2];
   ASSERT_EQ(pipe(go), 0);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    alarm(kPatienceS);
+    alarm(kTimeoutS);
     char byte = 0;
     if (read(go[0], &byte, 1) != 1) _exit(10);
     if (GetCqEvent() != -1 || errno != ENODEV) _exit(11);
@@ -217,7 +217,7 @@ TEST_F(ForkTest, AnnouncementsThatComeAfterTheForkAreNoneOfTheChilds) {
   for (const int end : go) close(end);
 }
 
-TEST_F(ForkTest, EventsOfConnectionsStayTheParents) {
+TEST_F(ForkTest, CmEventsStayInTheParent) {
   rdma_cm_id* id = nullptr;
   ASSERT_EQ(rdma_create_id(events_, &id, nullptr, RDMA_PS_TCP), 0);
   Ipv4Address address(kAddressOfOne, 7471);
@@ -238,7 +238,7 @@ TEST_F(ForkTest, EventsOfConnectionsStayTheParents) {
   EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
-TEST_F(ForkTest, EventsOfObjectsStayTheParents) {
+TEST_F(ForkTest, AsyncEventsStayInTheParent) {
   constexpr uint32_t kMany = 100;
   ibv_cq* small = ibv_create_cq(context_, 1, nullptr, nullptr, 0);
   ibv_qp_init_attr init = ReliableQp(kMany);
@@ -261,7 +261,7 @@ TEST_F(ForkTest, EventsOfObjectsStayTheParents) {
   EXPECT_EQ(ibv_destroy_cq(small), 0);
 }
 
-TEST_F(ForkTest, FramesStayTheParents) {
+TEST_F(ForkTest, ChildrenTakeNoFramesOfTheParent) {
   constexpr uint8_t kNobody = 99;
   Post();
   AwaitCompletions();
@@ -286,7 +286,7 @@ TEST_F(ForkTest, FramesStayTheParents) {
   EXPECT_EQ(rdma_destroy_id(listener), 0);
 }
 
-TEST_F(ForkTest, WhatNeedsThePortIsRefused) {
+TEST_F(ForkTest, CallsThatNeedThePortFailInAChild) {
   rdma_cm_id *waits = nullptr, *listener = nullptr;
   ASSERT_EQ(rdma_create_id(nullptr, &waits, nullptr, RDMA_PS_TCP), 0);
   ASSERT_EQ(rdma_create_id(nullptr, &listener, nullptr, RDMA_PS_TCP), 0);
@@ -360,7 +360,7 @@ TEST_F(ForkTest, WhatNeedsThePortIsRefused) {
 }
 
 // Whatever the parent's threads are in the middle of.
-TEST_F(ForkTest, UnderTraffic) {
+TEST_F(ForkTest, ChildrenForkedUnderTrafficCanDestroyAllObjects) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "a fork leaves the child the locks of libasan's allocator that others hold";
 #endif

@@ -20,7 +20,7 @@ constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
 
 enum ExitCode : int { kNoPort = 2, kNotInterrupted = 3, kReported = 7, kEnded = 8, kForked = 9 };
 
-constexpr unsigned kPatienceS = 60;  // of a child that waits for what nobody gives back
+constexpr unsigned kTimeoutS = 60;  // of a child that waits for what nobody gives back
 
 class InterruptedCallTest : public testing::Test {
  protected:
@@ -64,7 +64,7 @@ class InterruptedCallTest : public testing::Test {
 };
 
 // As reporters of crashes do.
-TEST_F(InterruptedCallTest, AHandlerForksAndExits) {
+TEST_F(InterruptedCallTest, ASignalHandlerMayForkAndExitDuringACall) {
   const auto crash = [] {
     CrashInACall([](int) {
       const pid_t child = fork();
@@ -77,7 +77,7 @@ TEST_F(InterruptedCallTest, AHandlerForksAndExits) {
 }
 
 // And its child has what it has inherited to itself.
-TEST_F(InterruptedCallTest, TheProcessForksThoughAThreadStaysInIt) {
+TEST_F(InterruptedCallTest, ForkWorksWhileAThreadIsStuckInACall) {
   const auto fork_and_end = [] {
     static std::atomic<bool> interrupted{false};
     ibv_device** list = ibv_get_device_list(nullptr);
@@ -92,7 +92,7 @@ TEST_F(InterruptedCallTest, TheProcessForksThoughAThreadStaysInIt) {
     while (!interrupted) std::this_thread::yield();
     const pid_t child = fork();
     if (child == 0) {
-      alarm(kPatienceS);
+      alarm(kTimeoutS);
       _exit(ibv_dealloc_pd(pd));
     }
     int status = -1;
@@ -103,7 +103,7 @@ TEST_F(InterruptedCallTest, TheProcessForksThoughAThreadStaysInIt) {
 }
 
 // As it does, too, when a signal comes in the moment in which a call begins or ends.
-TEST_F(InterruptedCallTest, TheProcessEndsThoughAThreadStaysInIt) {
+TEST_F(InterruptedCallTest, ExitWorksWhileAThreadIsStuckInACall) {
   const auto end = [] {
     static std::atomic<bool> interrupted{false};
     std::thread([] {
@@ -119,7 +119,7 @@ TEST_F(InterruptedCallTest, TheProcessEndsThoughAThreadStaysInIt) {
 }
 
 // As after a read(2) of what libibverbs waits for: a timer of signal(3) does not end it.
-TEST(InterruptedWaitTest, GoesOnAfterHandlersThatWantIt) {
+TEST(InterruptedWaitTest, ContinuesAfterSaRestartHandlers) {
   setenv(kSettingsVariable, kPort, 1);
   struct sigaction action {};
   action.sa_handler = [](int) {};

@@ -5,7 +5,7 @@
 namespace pollux::compat {
 namespace {
 
-TEST(TellOnceTest, SaysTheFirstOnly) {
+TEST(LogOnceTest, LogsOnlyTheFirstMessage) {
   LogOnce tell;
   testing::internal::CaptureStderr();
   tell(absl::InvalidArgumentError("too many"));

@@ -116,7 +116,7 @@ class OomReserveTest : public testing::Test {
   ibv_cq* cq_ = nullptr;
 };
 
-TEST_F(OomReserveTest, ALongCompletionQueueIsRefusedInWords) {
+TEST_F(OomReserveTest, ALongCompletionQueueIsRefusedWithAMessage) {
   testing::internal::CaptureStderr();
   {
     const Limit limit(kRoomBytes);
@@ -128,19 +128,19 @@ TEST_F(OomReserveTest, ALongCompletionQueueIsRefusedInWords) {
             "libfabric asks for fewer entries if FI_UNIVERSE_SIZE is smaller (256 by default)\n");
 }
 
-TEST_F(OomReserveTest, QueuePairs) {
+TEST_F(OomReserveTest, QueuePairsCanBeCreatedAgainAfterMemoryRanOut) {
   MakeAllTwice<ibv_qp>([this] { return MakeQp(); }, ibv_destroy_qp);
 }
 
-TEST_F(OomReserveTest, CompletionQueues) {
+TEST_F(OomReserveTest, CompletionQueuesCanBeCreatedAgainAfterMemoryRanOut) {
   MakeAllTwice<ibv_cq>([this] { return MakeCq(); }, ibv_destroy_cq);
 }
 
-TEST_F(OomReserveTest, SharedReceiveQueues) {
+TEST_F(OomReserveTest, SharedReceiveQueuesCanBeCreatedAgainAfterMemoryRanOut) {
   MakeAllTwice<ibv_srq>([this] { return MakeSrq(); }, ibv_destroy_srq);
 }
 
-TEST_F(OomReserveTest, QueuesThatWouldGrowStayAsTheyAre) {
+TEST_F(OomReserveTest, AFailedResizeKeepsTheQueue) {
   ibv_srq_init_attr init{};
   init.attr = {.max_wr = 1, .max_sge = 1, .srq_limit = 0};
   ibv_srq* srq = ibv_create_srq(pd_, &init);
@@ -167,7 +167,7 @@ TEST_F(OomReserveTest, QueuesThatWouldGrowStayAsTheyAre) {
 
 // Small things are made of what the heap has left, and of what is kept back: until that has gone,
 // and no further.
-TEST_F(OomReserveTest, SmallThings) {
+TEST_F(OomReserveTest, SmallObjectsFailWithEnomem) {
   std::vector<ibv_mr*> regions;
   regions.reserve(1 << 20);
   rdma_event_channel* channel = rdma_create_event_channel();
@@ -195,7 +195,7 @@ TEST_F(OomReserveTest, SmallThings) {
 }
 
 // Building works with what was taken when the queue pair was made, whatever it builds.
-TEST_F(OomReserveTest, WorkRequestsAreBuiltOfNone) {
+TEST_F(OomReserveTest, BuildingWorkRequestsAllocatesNoMemory) {
   constexpr uint32_t kRequests = 4096;
   constexpr uint32_t kElements = 16;
   constexpr uint32_t kInlineBytes = 512;
@@ -248,7 +248,7 @@ TEST_F(OomReserveTest, WorkRequestsAreBuiltOfNone) {
 }
 
 // As a handler of signals does that interrupts a call for which it is too long.
-TEST_F(OomReserveTest, ACallIsLeftByALongjmp) {
+TEST_F(OomReserveTest, ACallMayBeLeftByLongjmp) {
   jmp_buf there;
   volatile size_t left = 2 * MemoryFor::kMaxWithin;
   while (left > 0) {
@@ -259,7 +259,7 @@ TEST_F(OomReserveTest, ACallIsLeftByALongjmp) {
   MakeAllTwice<ibv_cq>([this] { return MakeCq(); }, ibv_destroy_cq);
 }
 
-TEST_F(OomReserveTest, CallsWithinCalls) {
+TEST_F(OomReserveTest, CallsMayBeNested) {
   const MemoryFor first(1);
   for (int twice = 0; twice < 2; ++twice) {
     const MemoryFor second(1), third(1), fourth(1), fifth(1), sixth(1);
@@ -275,7 +275,7 @@ void* AskForTooMuch() {
 }
 
 // It may free something, exit, or call what waits for the end of the call that it interrupts.
-TEST(OomReserve, TheProgramsHandlerIsCalledWhereNoThreadDrives) {
+TEST(OomReserve, TheNewHandlerOfTheProgramIsCalledUnlessTheThreadDrivesAWorker) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers have an operator new of their own";
 #endif

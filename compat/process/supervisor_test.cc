@@ -28,7 +28,7 @@ namespace pollux::compat {
 namespace {
 
 constexpr char kNear[] = "plxnear", kFar[] = "plxfar";
-constexpr int kPatienceMs = 60'000;
+constexpr int kTimeoutMs = 60'000;
 
 std::atomic<int> children_ended{0};
 
@@ -90,7 +90,7 @@ class SupervisorTest : public testing::Test {
   void ExpectFrames() const {
     for (int i = 0; i < kDreqRounds; ++i) {
       pollfd readable{far_.get(), POLLIN, 0};
-      ASSERT_EQ(poll(&readable, 1, kPatienceMs), 1) << "frames: " << i;
+      ASSERT_EQ(poll(&readable, 1, kTimeoutMs), 1) << "frames: " << i;
       std::array<uint8_t, 2048> frame{};
       ASSERT_EQ(recv(far_.get(), frame.data(), frame.size(), 0), 60);
       EXPECT_EQ(frame[20], 1);
@@ -104,14 +104,14 @@ class SupervisorTest : public testing::Test {
   Fd far_;
 };
 
-TEST_F(SupervisorTest, SendsForAProcessThatIsKilledWithItsGroup) {
+TEST_F(SupervisorTest, SendsDreqsWhenTheProcessGroupIsKilled) {
   const pid_t process = StartProcess(Forever);
   ASSERT_EQ(kill(-process, SIGKILL), 0);
   ExpectFrames();
   waitpid(process, nullptr, 0);
 }
 
-TEST_F(SupervisorTest, SendsForAProcessThatBecomesAnotherProgram) {
+TEST_F(SupervisorTest, SendsDreqsWhenTheProcessCallsExec) {
   const pid_t process = StartProcess([](const HeldDescriptor&) {
     execl("/bin/sleep", "sleep", "600", static_cast<char*>(nullptr));
   });
@@ -120,7 +120,7 @@ TEST_F(SupervisorTest, SendsForAProcessThatBecomesAnotherProgram) {
   waitpid(process, nullptr, 0);
 }
 
-TEST_F(SupervisorTest, SendsThoughAForkedChildLives) {
+TEST_F(SupervisorTest, SendsDreqsWhileAForkedChildLives) {
   const pid_t process = StartProcess([](const HeldDescriptor& held) {
     if (fork() == 0) LetGo({&held, 1});
     Forever(held);
@@ -131,7 +131,7 @@ TEST_F(SupervisorTest, SendsThoughAForkedChildLives) {
   waitpid(process, nullptr, 0);
 }
 
-TEST_F(SupervisorTest, OneThatCannotBeStartedIsNamed) {
+TEST_F(SupervisorTest, TheErrorNamesASupervisorThatCannotBeStarted) {
   const auto records = DreqRecords::Create();
   const auto held = StartSupervisor("/no/such/program", (*records)->fd(), if_nametoindex(kNear));
   ASSERT_EQ(held.status().code(), absl::StatusCode::kUnavailable);

@@ -47,7 +47,7 @@ void Leave() { std::fputs("left\n", stderr); }
 // there looks lost to LeakSanitizer.
 bool main_thread_has_ended = false;
 
-TEST(TerminationSignalsTest, LeavesAndEndsByTheSignal) {
+TEST(TerminationSignalsTest, DisconnectsAndDiesBySignal) {
   for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
     const auto end = [signal] {
       LeaveBeforeEndingSignals(Leave, InCall);
@@ -59,7 +59,7 @@ TEST(TerminationSignalsTest, LeavesAndEndsByTheSignal) {
 }
 
 // The call is what leaving waits for.
-TEST(TerminationSignalsTest, ACallIsCompleted) {
+TEST(TerminationSignalsTest, ACallInProgressIsCompleted) {
   const auto end = [] {
     LeaveBeforeEndingSignals(
         [] {
@@ -94,7 +94,7 @@ TEST(TerminationSignalsTest, ASecondRequestDoesNotWait) {
 
 // timeout(1) sends its signal to the process and then to its group. The handler of the second one
 // interrupts that of the first and does not return: the first must be counted before.
-TEST(TerminationSignalsTest, OneRequestMayComeAsTwoSignals) {
+TEST(TerminationSignalsTest, TwoSignalsAtOnceAreOneRequest) {
   const auto end = [] {
     LeaveBeforeEndingSignals(
         [] {
@@ -110,7 +110,7 @@ TEST(TerminationSignalsTest, OneRequestMayComeAsTwoSignals) {
   EXPECT_EXIT(end(), testing::KilledBySignal(SIGINT), "^left\n$");
 }
 
-TEST(TerminationSignalsTest, WhatTheProgramHasSaidBeforeStands) {
+TEST(TerminationSignalsTest, EarlierSignalDispositionsOfTheProgramAreKept) {
   const auto ignore = [] {
     signal(SIGHUP, SIG_IGN);
     LeaveBeforeEndingSignals(Leave, InCall);
@@ -128,7 +128,7 @@ TEST(TerminationSignalsTest, WhatTheProgramHasSaidBeforeStands) {
 }
 
 // As a program of the kernel's verbs, which has no threads but its own.
-TEST(TerminationSignalsTest, TheProgramEndsWithItsLastThread) {
+TEST(TerminationSignalsTest, TheProcessEndsWithItsLastThread) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "TSan has a thread of its own";
 #endif
@@ -145,7 +145,7 @@ TEST(TerminationSignalsTest, TheProgramEndsWithItsLastThread) {
   EXPECT_EXIT(end(), testing::ExitedWithCode(0), "^last thread\nexit\n$");
 }
 
-TEST(TerminationSignalsTest, AChildEndsAtOnce) {
+TEST(TerminationSignalsTest, AForkedChildDiesImmediately) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "TSan does not deliver what the child of a process with threads sends to itself: "
                   "there it looks at no call that a handler could follow";

@@ -58,7 +58,7 @@ class UnmappedMrHandlerTest : public testing::Test {
   static inline const volatile char* volatile registered_ = nullptr;
 };
 
-TEST_F(UnmappedMrHandlerTest, WhatIsRegisteredIsThereAgain) {
+TEST_F(UnmappedMrHandlerTest, UnmappedRegisteredMemoryIsMappedAgain) {
   volatile char* memory = Unmapped();
   registered_ = memory;
   errno = 0;
@@ -73,7 +73,7 @@ TEST_F(UnmappedMrHandlerTest, WhatIsRegisteredIsThereAgain) {
   EXPECT_EQ(munmap(const_cast<char*>(memory), kBytes), 0);
 }
 
-TEST_F(UnmappedMrHandlerTest, WhatIsRegisteredOutlastsItsFile) {
+TEST_F(UnmappedMrHandlerTest, RegisteredMemorySurvivesTruncationOfItsFile) {
   volatile char* memory = Truncated();
   registered_ = memory;
   memory[kBytes - 1] = 'z';
@@ -84,7 +84,7 @@ TEST_F(UnmappedMrHandlerTest, WhatIsRegisteredOutlastsItsFile) {
   EXPECT_EQ(munmap(const_cast<char*>(memory), kBytes), 0);
 }
 
-TEST_F(UnmappedMrHandlerTest, OtherFaultsAreTheProgramsOwn) {
+TEST_F(UnmappedMrHandlerTest, OtherFaultsReachTheProgram) {
   volatile char* memory = Unmapped();
   EXPECT_TRUE(Faults([&] { memory[0] = 'a'; }));
   EXPECT_TRUE(Faults([&] { (void)memory[0]; })) << "a second one too";
@@ -93,7 +93,7 @@ TEST_F(UnmappedMrHandlerTest, OtherFaultsAreTheProgramsOwn) {
   EXPECT_EQ(munmap(const_cast<char*>(file), kBytes), 0);
 }
 
-TEST_F(UnmappedMrHandlerTest, WhatIsProtectedStaysProtected) {
+TEST_F(UnmappedMrHandlerTest, ProtectedMemoryStaysProtected) {
   void* memory = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   registered_ = static_cast<char*>(memory);
@@ -104,7 +104,7 @@ TEST_F(UnmappedMrHandlerTest, WhatIsProtectedStaysProtected) {
 
 // In processes of their own: programs that have taken the signal in other ways.
 
-TEST_F(UnmappedMrHandlerTest, AHandlerForOnceIsCalledOnce) {
+TEST_F(UnmappedMrHandlerTest, AResethandHandlerIsCalledOnce) {
   const auto fault = [] {
     struct sigaction action {};
     action.sa_handler = [](int) {
@@ -120,7 +120,7 @@ TEST_F(UnmappedMrHandlerTest, AHandlerForOnceIsCalledOnce) {
   EXPECT_EXIT(fault(), testing::KilledBySignal(SIGSEGV), "");
 }
 
-TEST_F(UnmappedMrHandlerTest, AHandlerThatDoesNotBlockItsSignalMayLeaveByAJump) {
+TEST_F(UnmappedMrHandlerTest, ANodeferHandlerMayLeaveBySiglongjmp) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP()
       << "TSan blocks every signal in handlers, whatever their flags say: a jump that keeps "
@@ -141,7 +141,7 @@ TEST_F(UnmappedMrHandlerTest, AHandlerThatDoesNotBlockItsSignalMayLeaveByAJump) 
   EXPECT_EXIT(fault(), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(UnmappedMrHandlerTest, WhatIsToBeDoneBeforeAFaultEndsTheProcessIsDone) {
+TEST_F(UnmappedMrHandlerTest, TheExitCallbackRunsBeforeAFatalFault) {
   const auto fault = [] {
     signal(SIGSEGV, SIG_DFL);
     InstallUnmappedMrHandler([](const void*) { return false; }, [] { _exit(4); });
@@ -151,7 +151,7 @@ TEST_F(UnmappedMrHandlerTest, WhatIsToBeDoneBeforeAFaultEndsTheProcessIsDone) {
   EXPECT_EXIT(fault(), testing::ExitedWithCode(4), "");
 }
 
-TEST_F(UnmappedMrHandlerTest, ASignalThatIsSentIsPassedOn) {
+TEST_F(UnmappedMrHandlerTest, SignalsSentByRaiseArePassedOn) {
   EXPECT_TRUE(Faults([] { raise(SIGSEGV); }));
   EXPECT_TRUE(Faults([] { raise(SIGBUS); }));
 }

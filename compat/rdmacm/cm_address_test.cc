@@ -33,7 +33,7 @@ const sockaddr* Plain(const sockaddr_storage& storage) {
   return reinterpret_cast<const sockaddr*>(&storage);
 }
 
-TEST(CmAddress, ThereAndBack) {
+TEST(CmAddress, SockaddrsRoundTrip) {
   for (const sockaddr_storage& address :
        {Ipv4("192.0.2.1", 7174), Ipv6("2001:db8::7", 1), Ipv4("0.0.0.0", 9), Ipv6("::", 65535)}) {
     const std::optional<SocketAddress> endpoint = ToEndpoint(Plain(address));
@@ -44,13 +44,13 @@ TEST(CmAddress, ThereAndBack) {
   }
 }
 
-TEST(CmAddress, AnyAddressIsZeros) {
+TEST(CmAddress, TheWildcardAddressIsZero) {
   EXPECT_TRUE(ToEndpoint(Plain(Ipv4("0.0.0.0", 1)))->address.IsZero());
   EXPECT_TRUE(ToEndpoint(Plain(Ipv6("::", 1)))->address.IsZero());
   EXPECT_FALSE(ToEndpoint(Plain(Ipv4("192.0.2.1", 1)))->address.IsZero());
 }
 
-TEST(CmAddress, LinkLocalAddressesAreOnALink) {
+TEST(CmAddress, OnlyLinkLocalAddressesHaveAScope) {
   for (const auto& [text, scope] : {std::pair("fe80::7", 3u), {"fd00::7", 0u}, {"::", 0u}}) {
     sockaddr_storage address = Ipv6(text, 1);
     auto& in6 = reinterpret_cast<sockaddr_in6&>(address);

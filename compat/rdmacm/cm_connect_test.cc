@@ -183,7 +183,7 @@ TEST_F(OwnQueuePairTest, AResponseMayBeRejected) {
   EXPECT_EQ(Await(RDMA_CM_EVENT_REJECTED), server_->id);
 }
 
-TEST_F(OwnQueuePairTest, CallsOutOfTurnAreRefused) {
+TEST_F(OwnQueuePairTest, CallsInTheWrongStateAreRefused) {
   EXPECT_EQ(rdma_establish(client_->id), -1);
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(client_->Move(IBV_QPS_RTR), EINVAL) << "the peer is not known";
@@ -274,7 +274,7 @@ class MovedQueuePairTest : public OwnQueuePairTest {
   ibv_cq* cq_ = nullptr;
 };
 
-TEST_F(MovedQueuePairTest, IsAcceptedWithWhetherTheOtherIdentifierIsThereOrNot) {
+TEST_F(MovedQueuePairTest, CanBeAcceptedBeforeAndAfterItsFirstIdentifierIsDestroyed) {
   for (const bool ended_before : {true, false}) {
     rdma_cm_id* endpoint = MakeEndpoint();
     PostReceive(endpoint->qp);
@@ -320,7 +320,7 @@ TEST_F(MovedQueuePairTest, IsConnected) {
 }
 
 // It was made by ibv_create_qp(), and nothing has moved it yet.
-TEST_F(MovedQueuePairTest, IsAcceptedWithThoughNoIdentifierHasHadIt) {
+TEST_F(MovedQueuePairTest, CanBeAcceptedWithoutAFormerIdentifier) {
   ASSERT_EQ(GiveQp(client_->id), 0);
   rdma_cm_id* request = Ask();
   server_->id = request;
@@ -335,7 +335,7 @@ TEST_F(MovedQueuePairTest, IsAcceptedWithThoughNoIdentifierHasHadIt) {
   EndClient();
 }
 
-TEST_F(MovedQueuePairTest, IsNotTakenFromAConnection) {
+TEST_F(MovedQueuePairTest, CannotBeTakenFromAConnection) {
   ASSERT_EQ(GiveQp(client_->id), 0);
   rdma_cm_id* request = Ask();
   ASSERT_EQ(GiveQp(request), 0);
@@ -360,7 +360,7 @@ TEST_F(MovedQueuePairTest, IsNotTakenFromAConnection) {
   EndClient();
 }
 
-TEST_F(MovedQueuePairTest, IsNotEndedWithTheConnectionThatItHasLeft) {
+TEST_F(MovedQueuePairTest, StaysInRtsWhenItsFormerConnectionEnds) {
   ASSERT_EQ(GiveQp(client_->id), 0);
   rdma_cm_id* request = Ask();
   ASSERT_EQ(GiveQp(request), 0);
@@ -375,7 +375,7 @@ TEST_F(MovedQueuePairTest, IsNotEndedWithTheConnectionThatItHasLeft) {
   EndClient();
 }
 
-TEST_F(MovedQueuePairTest, IsEndedWithAConnectionThatItHasJoined) {
+TEST_F(MovedQueuePairTest, MovesToErrWhenItsNewConnectionEnds) {
   Request();
   MoveToRts(*server_);
   rdma_conn_param param = server_->Param();
@@ -391,7 +391,7 @@ TEST_F(MovedQueuePairTest, IsEndedWithAConnectionThatItHasJoined) {
   client_->id->qp = nullptr;
 }
 
-TEST_F(MovedQueuePairTest, LeavesRoomForAnother) {
+TEST_F(MovedQueuePairTest, ItsFormerIdentifierMayGetAnotherQueuePair) {
   rdma_cm_id* endpoint = MakeEndpoint();
   ibv_qp* moved = std::exchange(endpoint->qp, nullptr);
   ASSERT_EQ(GiveQp(client_->id), 0);
@@ -410,7 +410,7 @@ TEST_F(MovedQueuePairTest, LeavesRoomForAnother) {
 }
 
 // The completion queues that rdma_create_qp() made stay the identifier's.
-TEST_F(MovedQueuePairTest, LeavesTheCompletionQueuesOfItsIdentifier) {
+TEST_F(MovedQueuePairTest, CompletionQueuesStayWithTheIdentifier) {
   ASSERT_EQ(MakeQp(client_->id), 0);
   ibv_cq* made = client_->id->recv_cq;
   ibv_qp* moved = std::exchange(client_->id->qp, nullptr);
@@ -424,7 +424,7 @@ TEST_F(MovedQueuePairTest, LeavesTheCompletionQueuesOfItsIdentifier) {
 }
 
 // As librdmacm, which looks whether there is one when the program takes the event.
-TEST_F(MovedQueuePairTest, OfAnIdentifierThatGetsItWhileItsPeerIsAskedIsEstablished) {
+TEST_F(MovedQueuePairTest, IsEstablishedByAnIdentifierThatGetsItWhileConnecting) {
   Request();
   MoveToRts(*server_);
   rdma_conn_param param = server_->Param();
@@ -442,7 +442,7 @@ TEST_F(MovedQueuePairTest, OfAnIdentifierThatGetsItWhileItsPeerIsAskedIsEstablis
 }
 
 // rdma_accept() of a datagram service names the queue pair and does not move it.
-TEST_F(MovedQueuePairTest, OfDatagramsIsNamedToThePeer) {
+TEST_F(MovedQueuePairTest, AUdQueuePairIsNamedInTheSidrReply) {
   constexpr uint16_t kDatagramPort = 7472;
   ibv_qp_init_attr init = ReliableQp(4);
   init.qp_type = IBV_QPT_UD;

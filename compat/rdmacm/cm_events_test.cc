@@ -77,7 +77,7 @@ class CmEventsTest : public testing::Test {
   rdma_cm_id* listener_ = nullptr;
 };
 
-TEST_F(CmEventsTest, SayWhatTheirMessageSays) {
+TEST_F(CmEventsTest, EventsCarryTheParametersOfTheirMessage) {
   rdma_cm_id* peer = MakePeer(kAddressOfOne, kPort);
   ASSERT_EQ(rdma_migrate_id(peer, others_), 0);
   rdma_conn_param asked{};
@@ -135,7 +135,7 @@ TEST_F(CmEventsTest, SayWhatTheirMessageSays) {
   Destroy(request);
 }
 
-TEST_F(CmEventsTest, ARejectionSaysWhyAndEndsTheIdentifier) {
+TEST_F(CmEventsTest, ARejectionCarriesItsReasonAndEndsTheConnectionAttempt) {
   rdma_cm_id* peer = Ask(kPort, others_);
   rdma_cm_id* const request = AwaitEvent(channel_, RDMA_CM_EVENT_CONNECT_REQUEST);
   const char why[] = "why";
@@ -160,7 +160,7 @@ TEST_F(CmEventsTest, ARejectionSaysWhyAndEndsTheIdentifier) {
   EXPECT_EQ(rdma_destroy_id(request), 0);
 }
 
-TEST_F(CmEventsTest, WhoIsTriedForEverIsTriedSoon) {
+TEST_F(CmEventsTest, InfiniteRnrRetriesGetAShortRnrTimer) {
   rdma_cm_id* peer = MakePeer(kAddressOfOne, kPort);
   ASSERT_EQ(rdma_migrate_id(peer, others_), 0);
   rdma_conn_param param{};
@@ -177,7 +177,7 @@ TEST_F(CmEventsTest, WhoIsTriedForEverIsTriedSoon) {
 }
 
 // Who drains its queue pair waits for what was posted to be flushed.
-TEST_F(CmEventsTest, WhatNeverConnectedIsFlushedByItsDisconnection) {
+TEST_F(CmEventsTest, DisconnectFlushesAQueuePairThatNeverConnected) {
   rdma_cm_id* const peer = Ask(kPort, others_);
   rdma_cm_id* const request = AwaitEvent(channel_, RDMA_CM_EVENT_CONNECT_REQUEST);
   ASSERT_EQ(MakeQp(request), 0);
@@ -197,7 +197,7 @@ TEST_F(CmEventsTest, WhatNeverConnectedIsFlushedByItsDisconnection) {
 
 // What becomes of a request is told of from when it is accepted: who accepts one whose peer has
 // given up hears of it then.
-TEST_F(CmEventsTest, NothingIsHeardOfRequestsThatAreNotAccepted) {
+TEST_F(CmEventsTest, RequestsThatAreNotAcceptedGetNoFurtherEvents) {
   Destroy(Ask(kPort, others_));
   rdma_cm_id* const given_up = AwaitEvent(channel_, RDMA_CM_EVENT_CONNECT_REQUEST);
   // What this one sends comes after what the first has sent.
@@ -212,7 +212,7 @@ TEST_F(CmEventsTest, NothingIsHeardOfRequestsThatAreNotAccepted) {
 }
 
 // Who asks and gives up, over and over, adds no more than that to what the program has to read.
-TEST_F(CmEventsTest, RequestsStayInTheBacklogUntilTheyAreTakenThoughTheirPeersGiveUp) {
+TEST_F(CmEventsTest, AbandonedRequestsStayInTheBacklogUntilTaken) {
   rdma_cm_id* behind = nullptr;
   ASSERT_EQ(rdma_create_id(others_, &behind, nullptr, RDMA_PS_TCP), 0);
   ASSERT_EQ(Bind(behind, kAddressOfOne, kPort + 1), 0);
@@ -241,7 +241,7 @@ TEST_F(CmEventsTest, RequestsStayInTheBacklogUntilTheyAreTakenThoughTheirPeersGi
 
 // A thread waits in the channel that identifiers leave: either it has taken their event, and is
 // done with it when the call returns, or the event is in the other channel.
-TEST_F(CmEventsTest, EventsGoAlongWithIdentifiersThatAreMigratedWhileAThreadWaits) {
+TEST_F(CmEventsTest, EventsMoveWithAnIdentifierMigratedWhileAThreadWaits) {
   constexpr int kRounds = 200;
   std::atomic<rdma_cm_id*> seen = nullptr;
   rdma_cm_id* last = nullptr;
@@ -274,7 +274,7 @@ TEST_F(CmEventsTest, EventsGoAlongWithIdentifiersThatAreMigratedWhileAThreadWait
   EXPECT_EQ(rdma_destroy_id(last), 0);
 }
 
-TEST_F(CmEventsTest, EventsKeepTheirOrderWhereTheIdentifierStays) {
+TEST_F(CmEventsTest, MigratingToTheSameChannelKeepsTheOrderOfEvents) {
   rdma_cm_id* ids[2] = {};
   Ipv4Address address(kAddressOfOne, kPort);
   for (rdma_cm_id*& id : ids) {

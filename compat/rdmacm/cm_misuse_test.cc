@@ -87,7 +87,7 @@ class CmMisuseTest : public testing::Test {
   EXPECT_EQ(call, -1);             \
   EXPECT_EQ(errno, number)
 
-TEST_F(CmMisuseTest, CallsThatTheStateDoesNotAllow) {
+TEST_F(CmMisuseTest, CallsInTheWrongStateAreRefused) {
   rdma_conn_param param{};
   EXPECT_ERRNO(rdma_resolve_route(id_, 100), EINVAL);
   EXPECT_ERRNO(rdma_connect(id_, &param), EINVAL);
@@ -101,7 +101,7 @@ TEST_F(CmMisuseTest, CallsThatTheStateDoesNotAllow) {
   rdma_destroy_qp(id_);  // of none
 }
 
-TEST_F(CmMisuseTest, Addresses) {
+TEST_F(CmMisuseTest, InvalidAddressesAreRefused) {
   EXPECT_ERRNO(Bind(id_, "198.51.100.1", 0), EADDRNOTAVAIL);
   ASSERT_EQ(Bind(id_, kAddressOfOne, 7000), 0);
   EXPECT_ERRNO(Bind(id_, kAddressOfOne, 7001), EINVAL);
@@ -119,7 +119,7 @@ TEST_F(CmMisuseTest, Addresses) {
   EXPECT_EQ(rdma_destroy_id(second), 0);
 }
 
-TEST_F(CmMisuseTest, AnAddressIsReusedByThoseThatSaySoAndListenedAtByOneAlone) {
+TEST_F(CmMisuseTest, AnAddressIsSharedWithReuseaddrAndHasOneListener) {
   int reuse = 1;
   rdma_cm_id* second = Make();
   EXPECT_ERRNO(rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse, 1), EINVAL);
@@ -175,7 +175,7 @@ TEST_F(CmMisuseTest, APortForIpv6OnlyLeavesIpv4ToOthers) {
   rdma_destroy_event_channel(others);
 }
 
-TEST_F(CmMisuseTest, WhatIsBoundToIpv4AfterAllIsNotForIpv6Only) {
+TEST_F(CmMisuseTest, AnIpv4BindingIgnoresAfonly) {
   int only = 1;
   ASSERT_EQ(rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof only), 0);
   sockaddr_in6 elsewhere{};
@@ -190,7 +190,7 @@ TEST_F(CmMisuseTest, WhatIsBoundToIpv4AfterAllIsNotForIpv6Only) {
 }
 
 // Programs take the MTU of a connection from there.
-TEST_F(CmMisuseTest, BothSidesKnowThePath) {
+TEST_F(CmMisuseTest, BothSidesHaveThePathRecord) {
   rdma_cm_id* listener = Make();
   ASSERT_EQ(Bind(listener, kAddressOfOne, 7011), 0);
   ASSERT_EQ(rdma_listen(listener, 1), 0);
@@ -220,7 +220,7 @@ TEST_F(CmMisuseTest, BothSidesKnowThePath) {
   rdma_destroy_event_channel(others);
 }
 
-TEST_F(CmMisuseTest, NoMoreReadsAtOnceThanTheDeviceHas) {
+TEST_F(CmMisuseTest, ReadResourcesAboveTheDeviceLimitAreRefused) {
   rdma_cm_id* id = MakePeer(kAddressOfOne, 7030);
   ibv_device_attr device{};
   ASSERT_EQ(ibv_query_device(id->verbs, &device), 0);
@@ -236,7 +236,7 @@ TEST_F(CmMisuseTest, NoMoreReadsAtOnceThanTheDeviceHas) {
 }
 
 // The peer accepts what is not wanted any more.
-TEST_F(CmMisuseTest, AQueuePairIsDestroyedWhileThePeerIsAsked) {
+TEST_F(CmMisuseTest, AQueuePairMayBeDestroyedWhileConnecting) {
   rdma_cm_id* listener = Make();
   ASSERT_EQ(Bind(listener, kAddressOfOne, 7012), 0);
   ASSERT_EQ(rdma_listen(listener, 1), 0);
@@ -284,7 +284,7 @@ TEST_F(CmMisuseTest, AQueuePairThatCannotBeConnectedIsNotAccepted) {
   rdma_destroy_event_channel(others);
 }
 
-TEST_F(CmMisuseTest, NothingAtAll) {
+TEST_F(CmMisuseTest, NullPointersAndUnknownOptionsAreRefused) {
   EXPECT_ERRNO(rdma_destroy_id(nullptr), EINVAL);
   EXPECT_ERRNO(rdma_get_cm_event(nullptr, nullptr), EINVAL);
   EXPECT_ERRNO(rdma_ack_cm_event(nullptr), EINVAL);
@@ -300,7 +300,7 @@ TEST_F(CmMisuseTest, NothingAtAll) {
   EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
 }
 
-TEST_F(CmMisuseTest, AChannelIsDestroyedBeforeItsIdentifiers) {
+TEST_F(CmMisuseTest, AChannelMayBeDestroyedBeforeItsIdentifiers) {
   rdma_event_channel* channel = rdma_create_event_channel();
   rdma_cm_id* id = nullptr;
   ASSERT_EQ(rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP), 0);
@@ -310,7 +310,7 @@ TEST_F(CmMisuseTest, AChannelIsDestroyedBeforeItsIdentifiers) {
 }
 
 // More channels than are kept go after it, and the identifiers go on.
-TEST_F(CmMisuseTest, AChannelIsDestroyedLongBeforeItsIdentifiers) {
+TEST_F(CmMisuseTest, AChannelMayBeDestroyedLongBeforeItsIdentifiers) {
   rdma_event_channel* channel = rdma_create_event_channel();
   ASSERT_EQ(rdma_migrate_id(id_, channel), 0);
   ASSERT_EQ(Bind(id_, kAddressOfOne, 7020), 0);
@@ -339,7 +339,7 @@ TEST_F(CmMisuseTest, AChannelIsDestroyedLongBeforeItsIdentifiers) {
 
 // One thread has an event of an identifier that another one destroys, and looks into it before it
 // acknowledges the event.
-TEST_F(CmMisuseTest, AnIdentifierIsDestroyedWhileItsEventIsTaken) {
+TEST_F(CmMisuseTest, AnIdentifierMayBeDestroyedWhileItsEventIsTaken) {
   constexpr int kRounds = 300;
   ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
   std::atomic<bool> enough = false;
@@ -374,7 +374,7 @@ TEST_F(CmMisuseTest, AnIdentifierIsDestroyedWhileItsEventIsTaken) {
 }
 
 // And whatever else it calls until then finds an identifier that nothing can be done with.
-TEST_F(CmMisuseTest, CallsOnAnIdentifierWhoseDestructionWaits) {
+TEST_F(CmMisuseTest, CallsOnAnIdentifierBeingDestroyedAreRefused) {
   rdma_cm_id* id = Make();
   ASSERT_EQ(Bind(id, kAddressOfOne, 7022), 0);
   Ipv4Address address(kAddressOfOne, 7023);
@@ -410,7 +410,7 @@ TEST_F(CmMisuseTest, CallsOnAnIdentifierWhoseDestructionWaits) {
 
 // A peer asks before the listener's program has looked; then the listener goes, and with it what it
 // was asked.
-TEST_F(CmMisuseTest, NothingIsHeardOfRequestsThatWentWithTheirListener) {
+TEST_F(CmMisuseTest, UnreadRequestsAreDroppedWithTheirListener) {
   rdma_cm_id* listener = Make();
   ASSERT_EQ(Bind(listener, kAddressOfOne, 7471), 0);
   ASSERT_EQ(rdma_listen(listener, 4), 0);
@@ -428,7 +428,7 @@ TEST_F(CmMisuseTest, NothingIsHeardOfRequestsThatWentWithTheirListener) {
 }
 
 // A program looks at all that have asked before it accepts any.
-TEST_F(CmMisuseTest, TheBacklogIsOfRequestsThatTheProgramHasNotSeen) {
+TEST_F(CmMisuseTest, TheBacklogCountsOnlyUnreadRequests) {
   constexpr uint16_t kPort = 7476;
   rdma_cm_id* listener = Make();
   ASSERT_EQ(Bind(listener, kAddressOfOne, kPort), 0);
@@ -450,7 +450,7 @@ TEST_F(CmMisuseTest, TheBacklogIsOfRequestsThatTheProgramHasNotSeen) {
 }
 
 // A peer asks, as above; the listener is moved to another channel, where the program hears of it.
-TEST_F(CmMisuseTest, RequestsThatNobodyHasSeenGoWithTheirListenerToItsNewChannel) {
+TEST_F(CmMisuseTest, UnreadRequestsMigrateWithTheirListener) {
   rdma_cm_id* listener = Make();
   ASSERT_EQ(Bind(listener, kAddressOfOne, 7472), 0);
   ASSERT_EQ(rdma_listen(listener, 4), 0);
@@ -476,9 +476,9 @@ TEST_F(CmMisuseTest, RequestsThatNobodyHasSeenGoWithTheirListenerToItsNewChannel
 // A program that looks for events and completions in turn hears of the end when it has what came
 // before, or has looked often enough; of which it may be reminded by changes of the descriptor
 // alone.
-TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
+TEST_F(CmMisuseTest, DisconnectedComesAfterReceivedMessages) {
   constexpr int kMaxLooks = 1000;
-  constexpr int kPatienceMs = std::chrono::milliseconds(kHangGuard).count();
+  constexpr int kTimeoutMs = std::chrono::milliseconds(kHangGuard).count();
   enum class Program : uint8_t { kPolls, kLooks, kWaitsForChanges };
   for (const auto program : {Program::kPolls, Program::kLooks, Program::kWaitsForChanges}) {
     rdma_cm_id* listener = Make();
@@ -511,7 +511,7 @@ TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
     const int changes = epoll_create1(EPOLL_CLOEXEC);
     epoll_event change{.events = EPOLLIN | EPOLLET, .data = {}};
     ASSERT_EQ(epoll_ctl(changes, EPOLL_CTL_ADD, channel_->fd, &change), 0);
-    ASSERT_EQ(epoll_wait(changes, &change, 1, kPatienceMs), 1);
+    ASSERT_EQ(epoll_wait(changes, &change, 1, kTimeoutMs), 1);
     rdma_cm_event* event = nullptr;
     EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
     if (program == Program::kPolls) {
@@ -522,7 +522,7 @@ TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
     for (int looks = 0; rdma_get_cm_event(channel_, &event) != 0; ++looks) {
       ASSERT_LT(looks, kMaxLooks);
       if (program != Program::kWaitsForChanges) continue;
-      ASSERT_EQ(epoll_wait(changes, &change, 1, kPatienceMs), 1);
+      ASSERT_EQ(epoll_wait(changes, &change, 1, kTimeoutMs), 1);
     }
     close(changes);
     EXPECT_EQ(event->event, RDMA_CM_EVENT_DISCONNECTED);
@@ -538,7 +538,7 @@ TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
 }
 
 // Completions that wait in the same queue are of other connections.
-TEST_F(CmMisuseTest, TheEndDoesNotWaitForWhatOthersReceived) {
+TEST_F(CmMisuseTest, DisconnectedDoesNotWaitForMessagesOfOtherConnections) {
   rdma_cm_id* listener = Make();
   ASSERT_EQ(Bind(listener, kAddressOfOne, 7474), 0);
   ASSERT_EQ(rdma_listen(listener, 4), 0);
@@ -583,7 +583,7 @@ TEST_F(CmMisuseTest, TheEndDoesNotWaitForWhatOthersReceived) {
   rdma_destroy_event_channel(others);
 }
 
-TEST_F(CmMisuseTest, AQueuePairReceivesFromTheSharedQueueOfItsIdentifier) {
+TEST_F(CmMisuseTest, AQueuePairUsesTheSrqOfItsIdentifier) {
   ASSERT_EQ(Bind(id_, kAddressOfOne, 0), 0);
   ibv_srq_init_attr init{};
   init.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
@@ -594,7 +594,7 @@ TEST_F(CmMisuseTest, AQueuePairReceivesFromTheSharedQueueOfItsIdentifier) {
   rdma_destroy_srq(id_);
 }
 
-TEST_F(CmMisuseTest, EndpointsOfKindsThatAreNotServed) {
+TEST_F(CmMisuseTest, UnsupportedEndpointTypesAreRefused) {
   Ipv4Address address(kAddressOfOne, 7475);
   rdma_addrinfo info{};
   info.ai_port_space = RDMA_PS_TCP;
@@ -625,7 +625,7 @@ TEST_F(CmMisuseTest, AnIdentifierOutlivesItsQueuePair) {
 }
 
 // As ibv_create_qp_ex(), which takes them too where there are none.
-TEST_F(CmMisuseTest, FlagsOfAQueuePair) {
+TEST_F(CmMisuseTest, UnsupportedQueuePairFlagsAreRefused) {
   ASSERT_EQ(Bind(id_, kAddressOfOne, 0), 0);
   ibv_qp_init_attr_ex init{};
   init.cap = ReliableQp(1).cap;
@@ -639,7 +639,7 @@ TEST_F(CmMisuseTest, FlagsOfAQueuePair) {
   rdma_destroy_qp(id_);
 }
 
-TEST_F(CmMisuseTest, StaticDestructorsFindWhatTheProgramLeft) {
+TEST_F(CmMisuseTest, StaticDestructorsMayDestroyLeftoverObjects) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto leave = [] {
     if (rdma_create_id(nullptr, &leftover.id, nullptr, RDMA_PS_TCP) != 0) _exit(4);

@@ -75,7 +75,7 @@ class CmMulticastTest : public testing::Test {
   Ipv4Address group_{kGroup, 0};
 };
 
-TEST_F(CmMulticastTest, IsJoinedWithoutAQueuePair) {
+TEST_F(CmMulticastTest, AGroupCanBeJoinedWithoutAQueuePair) {
   ASSERT_EQ(Join(), 0) << std::strerror(errno);
   ExpectJoined();
   ASSERT_EQ(rdma_leave_multicast(id_, group_.get()), 0);
@@ -84,7 +84,7 @@ TEST_F(CmMulticastTest, IsJoinedWithoutAQueuePair) {
 }
 
 // As librdmacm, which attaches the queue pair that is there when the event is taken.
-TEST_F(CmMulticastTest, AQueuePairThatIsMadeMeanwhileIsAttachedWhenTheEventIsTaken) {
+TEST_F(CmMulticastTest, AQueuePairCreatedDuringTheJoinIsAttachedWhenTheEventIsTaken) {
   for (const bool had_another : {false, true}) {
     if (had_another) {
       ASSERT_EQ(MakeDatagramQp(), 0);
@@ -102,7 +102,7 @@ TEST_F(CmMulticastTest, AQueuePairThatIsMadeMeanwhileIsAttachedWhenTheEventIsTak
 }
 
 // As librdmacm, which asks for no more than the identifier's `qp`.
-TEST_F(CmMulticastTest, AQueuePairThatTheProgramHasPutThereIsAttached) {
+TEST_F(CmMulticastTest, AQueuePairAssignedByTheProgramIsAttached) {
   ibv_qp_init_attr init = ReliableQp(1);
   init.qp_type = IBV_QPT_UD;
   init.send_cq = init.recv_cq = ibv_create_cq(id_->verbs, 1, nullptr, nullptr, 0);
@@ -118,7 +118,7 @@ TEST_F(CmMulticastTest, AQueuePairThatTheProgramHasPutThereIsAttached) {
   EXPECT_EQ(ibv_destroy_cq(init.recv_cq), 0);
 }
 
-TEST_F(CmMulticastTest, AQueuePairThatCannotBeAttachedIsNotJoined) {
+TEST_F(CmMulticastTest, AFailedAttachFailsTheJoin) {
   ibv_device_attr device{};
   ASSERT_EQ(ibv_query_device(id_->verbs, &device), 0);
   ibv_qp_init_attr init = ReliableQp(1);
@@ -154,7 +154,7 @@ TEST_F(CmMulticastTest, AQueuePairThatCannotBeAttachedIsNotJoined) {
   rdma_destroy_qp(id_);
 }
 
-TEST_F(CmMulticastTest, TheQueuePairIsDestroyedWhileItIsJoined) {
+TEST_F(CmMulticastTest, TheQueuePairMayBeDestroyedDuringTheJoin) {
   for (int i = 0; i < 50; ++i) {
     ASSERT_EQ(MakeDatagramQp(), 0) << std::strerror(errno);
     ASSERT_EQ(Join(), 0) << std::strerror(errno);
@@ -165,7 +165,7 @@ TEST_F(CmMulticastTest, TheQueuePairIsDestroyedWhileItIsJoined) {
   }
 }
 
-TEST_F(CmMulticastTest, NothingIsHeardOfAGroupThatWasLeft) {
+TEST_F(CmMulticastTest, LeavingAGroupDropsItsJoinEvent) {
   ASSERT_EQ(MakeDatagramQp(), 0);
   ASSERT_EQ(Join(), 0);
   pollfd wanted{channel_->fd, POLLIN, 0};

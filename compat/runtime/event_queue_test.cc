@@ -36,7 +36,7 @@ TEST(EventQueue, DescriptorIsReadableWhileAnEventWaits) {
   EXPECT_FALSE(IsReadable(queue.fd()));
 }
 
-TEST(EventQueue, WithoutADescriptorNothingIsTaken) {
+TEST(EventQueue, WithoutADescriptorTakeFails) {
   EventQueue<int> queue(kNobodyWaits);
   EXPECT_LT(queue.fd(), 0);
   queue.Push(1);
@@ -48,7 +48,7 @@ TEST(EventQueue, WithoutADescriptorNothingIsTaken) {
   EXPECT_EQ(removed, 2);
 }
 
-TEST(EventQueue, TheOldestCanBeLookedAt) {
+TEST(EventQueue, LookAtOldestKeepsTheEvent) {
   EventQueue<int> queue;
   const auto is_one = [](int event) { return event == 1; };
   EXPECT_FALSE(queue.LookAtOldest([](int) { return true; }));
@@ -61,7 +61,7 @@ TEST(EventQueue, TheOldestCanBeLookedAt) {
   EXPECT_FALSE(queue.LookAtOldest(is_one));
 }
 
-TEST(EventQueue, WhoLooksForChangesIsToldAgain) {
+TEST(EventQueue, TellAgainWakesAnEdgeTriggeredWaiter) {
   EventQueue<int> queue;
   queue.TellAgain();
   EXPECT_FALSE(IsReadable(queue.fd())) << "there is no event";
@@ -79,7 +79,7 @@ TEST(EventQueue, WhoLooksForChangesIsToldAgain) {
   EXPECT_FALSE(IsReadable(queue.fd())) << "it is one event still";
 }
 
-TEST(EventQueue, NonBlockingDescriptorIsRespected) {
+TEST(EventQueue, TakeFromANonBlockingDescriptorReturnsEagain) {
   EventQueue<int> queue;
   ASSERT_EQ(fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
   int event = 0;
@@ -89,7 +89,7 @@ TEST(EventQueue, NonBlockingDescriptorIsRespected) {
   EXPECT_EQ(event, 7);
 }
 
-TEST(EventQueue, SleeperIsWoken) {
+TEST(EventQueue, PushWakesAWaitingThread) {
   EventQueue<int> queue;
   int event = 0;
   std::thread sleeper([&] { EXPECT_EQ(queue.Take(&event, kNothing), 0); });
@@ -98,7 +98,7 @@ TEST(EventQueue, SleeperIsWoken) {
   EXPECT_EQ(event, 3);
 }
 
-TEST(EventQueue, SleeperCanBeCancelled) {
+TEST(EventQueue, AThreadThatStartsToWaitCanBeCancelled) {
   EventQueue<int> queue;
   std::atomic<bool> begun{false};
   std::thread sleeper([&] {
@@ -115,7 +115,7 @@ TEST(EventQueue, SleeperCanBeCancelled) {
   EXPECT_EQ(event, 5);
 }
 
-TEST(EventQueue, SleeperCanBeCancelledInItsSleep) {
+TEST(EventQueue, ASleepingThreadCanBeCancelled) {
   EventQueue<int> queue;
   std::atomic<pid_t> id = 0;
   std::thread sleeper([&] {
@@ -133,7 +133,7 @@ TEST(EventQueue, SleeperCanBeCancelledInItsSleep) {
   EXPECT_EQ(event, 5);
 }
 
-TEST(EventQueue, RemovesWhatIsUnwanted) {
+TEST(EventQueue, RemoveIfKeepsOtherEvents) {
   EventQueue<int> queue;
   for (int i = 0; i < 5; ++i) queue.Push(i);
   queue.RemoveIf([](int event) { return event != 3; });

@@ -37,12 +37,12 @@ int OpenTap(int number) {
   return fd;
 }
 
-TEST(FrameSignalTest, NoneWithoutATap) {
+TEST(FrameSignalTest, WithoutATapNoSignalIsRaised) {
   FrameSignal::TakeOver().Raise();
   EXPECT_EQ(raised, 0);
 }
 
-TEST(FrameSignalTest, FramesInterruptNobodyAndTheDriverIsToldAllTheSame) {
+TEST(FrameSignalTest, FramesRaiseNoSignalAndRaiseCallsTheDriver) {
   const int fd = OpenTap(SIGRTMIN + 3);
   if (fd < 0) GTEST_SKIP() << "needs the right to make a TAP";
   const FrameSignal signal = FrameSignal::TakeOver();

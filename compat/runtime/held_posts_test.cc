@@ -31,7 +31,7 @@ namespace {
 constexpr uint32_t kPosts = 3;              // the first leaves at once, the others are held
 constexpr uint32_t kMessages = kPosts + 1;  // one before, by which the sender finds the receiver
 constexpr uint32_t kBytes = 64;
-constexpr unsigned kPatienceS = 100;  // on a busy machine
+constexpr unsigned kTimeoutS = 100;  // on a busy machine
 constexpr uint16_t kPort = 7472;
 
 struct End {
@@ -50,7 +50,7 @@ void Require(bool holds, const char* what) {
 class Program {
  public:
   explicit Program(const End& end) {
-    alarm(kPatienceS);
+    alarm(kTimeoutS);
     const std::string port = std::string("port=net_af_packet0,iface=") + end.interface +
                              "\naddress=" + end.address + "/24\nmemory=128\n";
     setenv(kSettingsVariable, port.c_str(), 1);
@@ -208,37 +208,37 @@ class HeldPostsTest : public testing::Test {
   int line_[2];
 };
 
-TEST_F(HeldPostsTest, LeaveThoughTheProgramNeverPollsAgain) {
+TEST_F(HeldPostsTest, AreSentIfTheProgramNeverPollsAgain) {
   ExpectPostsLeaveBefore([](ibv_qp*) {});
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheQueuePairIsMovedToErr) {
+TEST_F(HeldPostsTest, AreSentBeforeTheQueuePairMovesToErr) {
   ExpectPostsLeaveBefore([](ibv_qp* qp) { Move(qp, IBV_QPS_ERR); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheQueuePairIsReset) {
+TEST_F(HeldPostsTest, AreSentBeforeTheQueuePairIsReset) {
   ExpectPostsLeaveBefore([](ibv_qp* qp) { Move(qp, IBV_QPS_RESET); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheQueuePairIsDestroyed) {
+TEST_F(HeldPostsTest, AreSentBeforeTheQueuePairIsDestroyed) {
   ExpectPostsLeaveBefore([](ibv_qp* qp) { ibv_destroy_qp(qp); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeExit) {
+TEST_F(HeldPostsTest, AreSentBeforeExit) {
   ExpectPostsLeaveBefore([](ibv_qp*) { std::exit(EXIT_SUCCESS); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheProcessEndsAtOnce) {
+TEST_F(HeldPostsTest, AreSentBeforeUnderscoreExit) {
   ExpectPostsLeaveBefore([](ibv_qp*) { _exit(EXIT_SUCCESS); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeAnotherProgramTakesThePlace) {
+TEST_F(HeldPostsTest, AreSentBeforeExec) {
   ExpectPostsLeaveBefore([](ibv_qp*) { execl("/bin/true", "true", nullptr); });
   ExpectPostsLeaveBefore([](ibv_qp*) { execlp("true", "true", nullptr); });
 }
 
 // Neither exec nor what it waits for is a point at which a thread is cancelled.
-TEST_F(HeldPostsTest, AThreadThatIsToBeCancelledTakesThePlaceAllTheSame) {
+TEST_F(HeldPostsTest, ExecIsNoCancellationPoint) {
   const auto leave = [](ibv_qp*) {
     pthread_cancel(pthread_self());
     execl("/bin/true", "true", nullptr);
@@ -246,11 +246,11 @@ TEST_F(HeldPostsTest, AThreadThatIsToBeCancelledTakesThePlaceAllTheSame) {
   ExpectPostsLeaveBefore(leave, /*ends=*/true);
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheProgramCrashes) {
+TEST_F(HeldPostsTest, AreSentBeforeTheProgramCrashes) {
   ExpectPostsLeaveBefore([](ibv_qp*) { raise(SIGSEGV); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheConnectionEnds) {
+TEST_F(HeldPostsTest, AreSentBeforeTheConnectionEnds) {
   const pid_t receiver = Fork([this] {
     static Program program(kReceiver);
     static rdma_event_channel* channel = rdma_create_event_channel();
@@ -292,7 +292,7 @@ TEST_F(HeldPostsTest, LeaveBeforeTheConnectionEnds) {
 
 // Programs count on it, as with an adapter: a request that comes before the completion of the last
 // answer is one too many.
-TEST_F(HeldPostsTest, TheCompletionOfASendComesBeforeItsAnswer) {
+TEST_F(HeldPostsTest, ASendCompletesBeforeItsReplyIsReceived) {
   constexpr int kRounds = 1000;
   const auto run = [this](int side) {
     static Program program(side == 0 ? kReceiver : kSender);

@@ -47,7 +47,7 @@ class MemifSocketsTest : public testing::TestWithParam<bool> {
   int listener_ = -1, client_ = -1, server_ = -1;
 };
 
-TEST_P(MemifSocketsTest, AreClosedOnExecOnceThereIsALink) {
+TEST_P(MemifSocketsTest, AreClosedOnExecOnceTheLinkIsUp) {
   int others[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, others), 0);
   MemifSockets sockets(name_);
@@ -60,7 +60,7 @@ TEST_P(MemifSocketsTest, AreClosedOnExecOnceThereIsALink) {
 }
 
 // The other side learns of the end though a child lives on.
-TEST_P(MemifSocketsTest, AChildKeepsNoLink) {
+TEST_P(MemifSocketsTest, AChildDoesNotKeepTheLinkOpen) {
   int others[2], ready[2], end[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, others), 0);
   ASSERT_EQ(pipe(ready), 0);
@@ -85,7 +85,7 @@ TEST_P(MemifSocketsTest, AChildKeepsNoLink) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_P(MemifSocketsTest, AServersOwnFileIsRemoved) {
+TEST_P(MemifSocketsTest, OnlyTheServerRemovesItsSocketFile) {
   if (IsAbstract()) GTEST_SKIP() << "there is none";
   const auto of = [this](const char* role) {
     return MemifSockets::Of(std::string("net_memif0,role=") + role + ",socket=" + name_);
@@ -107,7 +107,7 @@ TEST_P(MemifSocketsTest, AServersOwnFileIsRemoved) {
 INSTANTIATE_TEST_SUITE_P(Addresses, MemifSocketsTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Name" : "Path"; });
 
-TEST(MemifSockets, AreNoneOfAnotherPort) {
+TEST(MemifSockets, OtherPortsHaveNone) {
   EXPECT_EQ(MemifSockets::Of("net_ring0"), nullptr);
   EXPECT_NE(MemifSockets::Of("net_memif0,role=server"), nullptr);
   EXPECT_NE(MemifSockets::Of("net_memif0,role=client,socket=/run/x.sock"), nullptr);

@@ -40,7 +40,7 @@ class PortLinkTest : public testing::Test {
   }
 };
 
-TEST_F(PortLinkTest, EachContextIsTold) {
+TEST_F(PortLinkTest, EachContextGetsTheEvents) {
   PortLink link(false);
   const std::unique_ptr<Context> first = MakeContext(), second = MakeContext();
   link.Add(&first->async_events);
@@ -53,7 +53,7 @@ TEST_F(PortLinkTest, EachContextIsTold) {
   EXPECT_TRUE(Take(*first).empty());
 }
 
-TEST_F(PortLinkTest, TheLatestOfEachKindWaits) {
+TEST_F(PortLinkTest, OnlyTheLatestEventOfEachKindIsQueued) {
   PortLink link(false);
   const std::unique_ptr<Context> context = MakeContext();
   link.Add(&context->async_events);
@@ -65,13 +65,13 @@ TEST_F(PortLinkTest, TheLatestOfEachKindWaits) {
   EXPECT_EQ(Take(*context), (std::vector{IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR}));
 }
 
-TEST_F(PortLinkTest, IsAsItIs) {
+TEST_F(PortLinkTest, ShowsTheStateOfThePort) {
   const PortLink link(false);
   EXPECT_EQ(Shown(link, IBV_PORT_DOWN), IBV_PORT_DOWN);
   EXPECT_EQ(Shown(link, IBV_PORT_ACTIVE), IBV_PORT_ACTIVE);
 }
 
-TEST_F(PortLinkTest, CountsAsUpUntilTheOtherProcessHasComeOnce) {
+TEST_F(PortLinkTest, AMemifIsShownAsUpUntilItsPeerHasConnectedOnce) {
   PortLink link(true);
   EXPECT_EQ(Shown(link, IBV_PORT_DOWN), IBV_PORT_ACTIVE);
   link.OnPortEvent(1, IBV_EVENT_PORT_ACTIVE);

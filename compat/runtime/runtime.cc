@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -60,9 +61,9 @@ constexpr uint64_t kRelistenNs = 2'000'000'000;
 constexpr uint32_t kMaxUnheardRequests = 4096;
 
 // Of the heap; what DPDK maps comes beside it.
-constexpr size_t kBytesOfWorld = 16 << 20;
+constexpr size_t kBytesOfRuntime = 16 << 20;
 
-std::mutex world_mutex;  // of who opens it
+std::mutex runtime_mutex;  // of who opens it
 std::atomic<Runtime*> runtime{nullptr};
 
 // While a thread forks: whether it holds the runtime for that.
@@ -107,11 +108,11 @@ void Nap() {
 absl::StatusOr<Runtime*> Runtime::Get() {
   if (Runtime* const there = runtime; there != nullptr)
     return OfThisProcess(there, there->process_);
-  const std::lock_guard lock(world_mutex);
+  const std::lock_guard lock(runtime_mutex);
   if (Runtime* const there = runtime; there != nullptr)
     return OfThisProcess(there, there->process_);
   KeepOomReserve(&InCall);
-  const MemoryFor memory(kBytesOfWorld);
+  const MemoryFor memory(kBytesOfRuntime);
   const NewDescriptors descriptors;
   absl::StatusOr<std::unique_ptr<Runtime>> opened =
       absl::ResourceExhaustedError("no memory to open the port");
@@ -313,15 +314,7 @@ void Runtime::SendHeldPosts() {
   if (there == nullptr || there->process_ != getpid() || InCall()) return;
   // None of the functions that this is called before is a cancellation point.
   const engine::ScopedCancellationDisable no_cancellation;
-  constexpr timespec kStep{0, 50'000};
-  constexpr int kSteps = kLongestSendMs * 20;
-  const int error = errno;
-  for (int i = 0; i < kSteps && there->posts_since_poll_.load() > 1; ++i) {
-    there->activity_.HandOver();
-    nanosleep(&kStep, nullptr);
-  }
-  there->activity_.TakeBack();  // exec may fail
-  errno = error;
+  there->held_posts_.AwaitSent(there->activity_);
 }
 
 // Of this thread. In a signal handler.

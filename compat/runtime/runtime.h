@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "compat/process/forked_child.h"
 #include "compat/runtime/deferred_ah_destroy.h"
 #include "compat/runtime/frame_signal.h"
+#include "compat/runtime/held_posts.h"
 #include "compat/runtime/memif_sockets.h"
 #include "compat/runtime/port_link.h"
 #include "compat/runtime/settings.h"
@@ -79,11 +79,10 @@ class Runtime {
     TellOfCopy();
     return true;
   }
-  // Sends the posts that ScopedWorkerOwnership::PollAfterPost() holds; returns when they are sent,
-  // at the latest after kLongestSendMs. Called before this process calls exec(3) or ends without
-  // exit(3), also in signal handlers. The progress thread sends them, because the calling thread
-  // may be in any function.
-  static constexpr int kLongestSendMs = 20;
+  // Sends the posts that HeldPosts holds; returns when they are sent, at the latest after
+  // HeldPosts::kLongestSendMs. Called before this process calls exec(3) or ends without exit(3),
+  // also in signal handlers. The progress thread sends them, because the calling thread may be in
+  // any function.
   static void SendHeldPosts();
   // A file of this process of which each context has a descriptor, to recognise contexts of this
   // process.
@@ -97,7 +96,7 @@ class Runtime {
   bool Poll(uint64_t now_ns, engine::Worker::AckAction acks) {
     frame_signal_.Raise();
     const bool busy = device_->worker().Poll(now_ns, acks);
-    posts_since_poll_.store(0, std::memory_order_release);
+    held_posts_.Sent();
     return busy;
   }
   // As Poll(), but acknowledgements may wait for the program's next post.
@@ -140,9 +139,7 @@ class Runtime {
   engine::Clock clock_;
   engine::Ownership ownership_;
   engine::ApplicationActivity activity_;
-  // Written by the owner and read by SendHeldPosts(). The first of these posts was sent, the others
-  // are held.
-  std::atomic<uint32_t> posts_since_poll_{0};
+  HeldPosts held_posts_;
   transport::AckPolicy ack_policy_;
   std::unique_ptr<PortLink> port_link_;
   std::unique_ptr<MemifSockets> memif_sockets_;  // null: the port is not a memif
@@ -211,25 +208,18 @@ class ScopedWorkerOwnership {
     const uint64_t now_ns = runtime_->clock_.NowNs();
     After(runtime_->PollBeforePost(now_ns), now_ns);
   }
-  // After a post: the first post since the last Poll() is sent at once; later ones are sent in
-  // groups of kPostsTogether. Held posts are sent at the latest when the progress thread finds that
-  // the program has not polled for ProgressPolicy::kAbandonedNs, before their queue pair leaves RTS
-  // (Worker::ModifyQp(), DestroyQp()), and before the process ends (SendHeldPosts()).
-  static constexpr uint32_t kPostsTogether = 32;  // the number of frames in one burst of a port
-  // If more than this many are held, a call that has found completions sends them, because the
-  // program may take long to handle each completion.
-  static constexpr uint32_t kPostsWaiting = 16;
-  void SendWaiting() {
-    if (runtime_->posts_since_poll_.load(std::memory_order_relaxed) > kPostsWaiting) Poll();
-  }
+  // After a post: HeldPosts decides whether it is sent now.
   void PollAfterPost() {
-    const uint32_t posts = runtime_->posts_since_poll_.load(std::memory_order_relaxed);
-    if (posts % kPostsTogether == 0) {
+    const uint32_t posts = runtime_->held_posts_.since_poll();
+    if (HeldPosts::LeavesAtOnce(posts)) {
       runtime_->ack_policy_.Posted();
       Poll();
     }
-    runtime_->posts_since_poll_.store(posts + 1, std::memory_order_relaxed);
-    if (posts == 1) runtime_->activity_.EndLongNap();  // the first held post
+    runtime_->held_posts_.Posted(posts, runtime_->activity_);
+  }
+  // Called in a call that has found completions: sends the held posts if too many wait.
+  void SendWaiting() {
+    if (runtime_->held_posts_.TooManyWaiting()) Poll();
   }
 
  private:

@@ -24,7 +24,7 @@ namespace {
 
 constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\nfile-prefix=runtime\n";
 constexpr int kChildren = 20;
-constexpr unsigned kPatienceS = 60;  // of a child that waits for what its parent alone has
+constexpr unsigned kTimeoutS = 60;  // of a child that waits for what its parent alone has
 
 class RuntimeTest : public testing::Test {
  protected:
@@ -58,7 +58,7 @@ class RuntimeTest : public testing::Test {
   }
   // What a child does with what it has inherited, and how it ends.
   static int UseInherited(ibv_pd* pd, ibv_cq* cq, ibv_qp* qp) {
-    alarm(kPatienceS);
+    alarm(kTimeoutS);
     int count = 1;
     ibv_free_device_list(ibv_get_device_list(&count));
     if (count != 0) return 1;
@@ -79,7 +79,7 @@ class RuntimeTest : public testing::Test {
   static inline ibv_context* context_ = nullptr;
 };
 
-TEST_F(RuntimeTest, ChildrenHaveACopyAndTheParentGoesOn) {
+TEST_F(RuntimeTest, AForkedChildHasACopyAndTheParentContinues) {
   ibv_pd* pd = ibv_alloc_pd(context_);
   ibv_cq* cq = ibv_create_cq(context_, 16, nullptr, nullptr, 0);
   ASSERT_TRUE(pd != nullptr && cq != nullptr);
@@ -115,7 +115,7 @@ TEST_F(RuntimeTest, ChildrenHaveACopyAndTheParentGoesOn) {
 }
 
 // Nobody has polled between the opening and a program's first call, say rdma_resolve_addr(3).
-TEST_F(RuntimeTest, TimeOutsOfACallCountFromTheCall) {
+TEST_F(RuntimeTest, TimeoutsOfACallStartWithTheCall) {
   Runtime* const runtime = *Runtime::Get();
   const engine::Clock clock;
   ScopedWorkerOwnership owned(runtime);
@@ -126,7 +126,7 @@ TEST_F(RuntimeTest, TimeOutsOfACallCountFromTheCall) {
   EXPECT_GE(owned.worker().now_ns(), later_ns);
 }
 
-TEST_F(RuntimeTest, ChildrenThatLookForTheDeviceAreToldWhyThereIsNone) {
+TEST_F(RuntimeTest, AForkedChildLogsWhyThereIsNoDevice) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();
@@ -147,7 +147,7 @@ TEST_F(RuntimeTest, ChildrenThatLookForTheDeviceAreToldWhyThereIsNone) {
   EXPECT_NE(said.find("open the device after the fork"), std::string::npos) << said;
 }
 
-TEST_F(RuntimeTest, ChildrenThatExitLeaveTheTelemetrySocket) {
+TEST_F(RuntimeTest, ExitingChildrenKeepTheTelemetrySocket) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the sanitizer's heap may stay locked in a child of a process with threads";
 #endif
@@ -167,7 +167,7 @@ TEST_F(RuntimeTest, ChildrenThatExitLeaveTheTelemetrySocket) {
 }
 
 // As many as leave together, or half as many when a call finds completions.
-TEST_F(RuntimeTest, PostsWaitForEachOther) {
+TEST_F(RuntimeTest, PostsAreSentInBatches) {
   struct Turns : engine::Poller {
     bool Poll(uint64_t /*now_ns*/) override {
       ++count;
@@ -190,14 +190,13 @@ TEST_F(RuntimeTest, PostsWaitForEachOther) {
   };
   EXPECT_EQ(turns_of(0), 0u);
   EXPECT_EQ(turns_of(1), 1u) << "the first leaves at once";
-  EXPECT_EQ(turns_of(ScopedWorkerOwnership::kPostsWaiting), 1u);
-  EXPECT_EQ(turns_of(ScopedWorkerOwnership::kPostsWaiting + 1), 2u)
-      << "the others have waited for the call";
-  EXPECT_EQ(turns_of(ScopedWorkerOwnership::kPostsTogether), 2u);
+  EXPECT_EQ(turns_of(HeldPosts::kPostsWaiting), 1u);
+  EXPECT_EQ(turns_of(HeldPosts::kPostsWaiting + 1), 2u) << "the others have waited for the call";
+  EXPECT_EQ(turns_of(HeldPosts::kPostsTogether), 2u);
   owned.worker().RemovePoller(&turns);
 }
 
-TEST_F(RuntimeTest, ATurnWithWorkCountsUntilItsEnd) {
+TEST_F(RuntimeTest, APollWithWorkIsTimedAtItsEnd) {
   struct Work : engine::Poller {
     bool Poll(uint64_t /*now_ns*/) override {
       done_ns = clock.NowNs();
@@ -216,7 +215,7 @@ TEST_F(RuntimeTest, ATurnWithWorkCountsUntilItsEnd) {
   EXPECT_GE(owned.activity().polled_ns(), work.done_ns);
 }
 
-TEST_F(RuntimeTest, ProgramsThatItStartsInheritNothing) {
+TEST_F(RuntimeTest, DescriptorsAreClosedOnExec) {
   size_t added = 0;
   for (const int fd : Descriptors()) {
     if (before_.contains(fd)) continue;
@@ -228,7 +227,7 @@ TEST_F(RuntimeTest, ProgramsThatItStartsInheritNothing) {
 }
 
 // Not that of the fixture, which has its telemetry.
-TEST(Runtime, SaysWhyThereIsNoTelemetry) {
+TEST(Runtime, LogsWhyThereIsNoTelemetry) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto open = [] {
     setenv(kSettingsVariable, kPort, 1);

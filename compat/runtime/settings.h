@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/polling/idle.h"
+#include "stack/engine/polling/idle_option.h"
 
 namespace pollux::compat {
 

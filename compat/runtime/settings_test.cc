@@ -5,7 +5,7 @@
 namespace pollux::compat {
 namespace {
 
-TEST(Settings, Netdev) {
+TEST(Settings, ANetdevIsParsed) {
   const absl::StatusOr<Settings> settings = Settings::Parse("netdev=veth0\n");
   ASSERT_TRUE(settings.ok()) << settings.status();
   EXPECT_EQ(settings->device.netdev, "veth0");
@@ -14,7 +14,7 @@ TEST(Settings, Netdev) {
   EXPECT_FALSE(settings->core.has_value());
 }
 
-TEST(Settings, PortWithAllThatBelongsToIt) {
+TEST(Settings, APortWithEverySettingIsParsed) {
   const absl::StatusOr<Settings> settings = Settings::Parse(
       "port=net_tap0,iface=plx0\nvlan=7\naddress=192.0.2.1/24\naddress=2001:db8::1/64,vlan=9\n"
       "gateway=192.0.2.254\nmac=02:00:00:00:00:01\ncore=1\nidle=sleep\nyield-after=0\nmemory=128\n"
@@ -36,7 +36,7 @@ TEST(Settings, PortWithAllThatBelongsToIt) {
   EXPECT_TRUE(settings->device.dcqcn.has_value());
 }
 
-TEST(Settings, WhatIsNotUnderstoodIsNamed) {
+TEST(Settings, ErrorsQuoteTheInvalidLine) {
   for (const char* line : {"nonsense=1", "mac=02:00", "address=192.0.2.1", "core=x", "memory=-1",
                            "gateway=", "idle=never", "impair=loss=2"}) {
     const absl::StatusOr<Settings> settings =
@@ -46,7 +46,7 @@ TEST(Settings, WhatIsNotUnderstoodIsNamed) {
   }
 }
 
-TEST(Settings, WithoutAPort) {
+TEST(Settings, WithoutAPortTheErrorNamesPolluxRun) {
   const absl::StatusOr<Settings> settings = Settings::Parse("");
   ASSERT_FALSE(settings.ok());
   EXPECT_NE(settings.status().message().find("pollux run"), absl::string_view::npos);

@@ -196,7 +196,7 @@ class ChainBuilder {
   bool aborted_ = false;
 };
 
-TEST_F(SharedObjectsTest, ThreadsBuildRequestsOfOneQueuePair) {
+TEST_F(SharedObjectsTest, ThreadsBuildRequestsForOneQueuePair) {
   ibv_qp* writer = MakeQp(send_cq_, nullptr, IBV_QP_EX_WITH_RDMA_WRITE);
   ibv_qp* target = MakeQp(send_cq_);
   ASSERT_NO_FATAL_FAILURE(Join(writer, target));
@@ -272,7 +272,7 @@ class Viewer {
   Roll *receives_, *messages_;
 };
 
-TEST_F(SharedObjectsTest, ThreadsLookAtCompletionsOfOneQueue) {
+TEST_F(SharedObjectsTest, ThreadsReadCompletionsOfOneQueue) {
   ibv_cq_init_attr_ex init{};
   init.cqe = 2 * kDepth;
   init.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM;
@@ -303,7 +303,7 @@ TEST_F(SharedObjectsTest, ThreadsLookAtCompletionsOfOneQueue) {
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
-TEST_F(SharedObjectsTest, WhoNeedsNoLockOfAQueueGetsNone) {
+TEST_F(SharedObjectsTest, ASingleThreadedQueueHasNoLock) {
   ibv_cq_init_attr_ex init{};
   init.cqe = kDepth;
   init.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
@@ -495,7 +495,7 @@ void ConnectAndDestroy(rdma_event_channel* channel, Heard* heard) {
   Destroy(id, heard);
 }
 
-TEST_F(SharedObjectsTest, OneThreadHearsOfIdentifiersThatAnotherDestroys) {
+TEST_F(SharedObjectsTest, AThreadReadsEventsOfIdentifiersThatAnotherDestroys) {
   rdma_event_channel* listening = rdma_create_event_channel();
   rdma_event_channel* channel = rdma_create_event_channel();
   rdma_cm_id* listener = nullptr;

@@ -100,7 +100,7 @@ TEST_F(TelemetrySocketTest, SurvivesChildrenThatExit) {
 }
 
 // Children that end at the same time, as a pool of processes does.
-TEST_F(TelemetrySocketTest, SurvivesChildrenThatExitTogether) {
+TEST_F(TelemetrySocketTest, SurvivesChildrenThatExitConcurrently) {
   const std::vector<std::string> alone = {engine::kTelemetrySocket};
   EXPECT_EQ(InProcess([&](const Owner& owner) {
               for (int round = 0; round < 20; ++round) {
@@ -123,7 +123,7 @@ TEST_F(TelemetrySocketTest, SurvivesChildrenThatExitTogether) {
             0);
 }
 
-TEST_F(TelemetrySocketTest, GoesWithAProcessThatASignalEnds) {
+TEST_F(TelemetrySocketTest, IsRemovedOnlyByItsOwner) {
   EXPECT_EQ(InProcess([&](const Owner& owner) -> int {
               const pid_t child = fork();
               if (child == 0) {
@@ -139,7 +139,7 @@ TEST_F(TelemetrySocketTest, GoesWithAProcessThatASignalEnds) {
   EXPECT_FALSE(std::filesystem::exists(base_ + "/dpdk/guarded"));
 }
 
-TEST_F(TelemetrySocketTest, LeavesThoseOfOthersWithItsPrefix) {
+TEST_F(TelemetrySocketTest, OtherSocketsWithTheSamePrefixAreKept) {
   EXPECT_EQ(InProcess([&](const Owner& owner) -> int {
               const std::string other = owner.socket_path() + ":1";
               close(open(other.c_str(), O_CREAT | O_WRONLY, 0600));
@@ -153,7 +153,7 @@ TEST_F(TelemetrySocketTest, LeavesThoseOfOthersWithItsPrefix) {
             0);
 }
 
-TEST_F(TelemetrySocketTest, ChildrenThatOutliveTheOwnerLeaveNothing) {
+TEST_F(TelemetrySocketTest, ChildrenThatOutliveTheOwnerLeaveNoDirectory) {
   int hold[2], ended[2];
   ASSERT_TRUE(pipe(hold) == 0 && pipe(ended) == 0);
   char none;

@@ -342,7 +342,7 @@ void RunSide(Side side, Line& line) {
 
 bool Shell(const std::string& command) { return std::system((command + " >&2").c_str()) == 0; }
 
-TEST(Threads, OfEveryKindOnOneDevice) {
+TEST(Threads, ThreadsOfEveryKindShareADevice) {
   if (!io::EnterOwnNetwork()) GTEST_SKIP() << "needs the right to a network namespace";
   ASSERT_TRUE(
       Shell("ip link add pollux-a mtu 4400 type veth peer name pollux-b mtu 4400 &&"

@@ -69,7 +69,7 @@ class AsyncEventsTest : public testing::Test {
   ibv_qp *sender_ = nullptr, *receiver_ = nullptr;
 };
 
-TEST_F(AsyncEventsTest, TheFirstPacketInRtrEstablishesCommunication) {
+TEST_F(AsyncEventsTest, TheFirstPacketInRtrGivesCommEst) {
   ASSERT_EQ(MoveToRtr(receiver_, PeerAtSamePort(context_, sender_->qp_num)), 0);
   Send();
   ibv_async_event event{};
@@ -82,7 +82,7 @@ TEST_F(AsyncEventsTest, TheFirstPacketInRtrEstablishesCommunication) {
 }
 
 // A program that never asks for events has none to acknowledge before it destroys a queue pair.
-TEST_F(AsyncEventsTest, TheFirstPacketInRtsIsNoEvent) {
+TEST_F(AsyncEventsTest, TheFirstPacketInRtsGivesNoEvent) {
   ASSERT_EQ(MoveToRts(receiver_, PeerAtSamePort(context_, sender_->qp_num)), 0);
   Send();
   EXPECT_TRUE(ThereIsNone());

@@ -49,7 +49,7 @@ TEST_F(DeviceLimitsTest, TheExtendedQueryAgreesWithThePlainOne) {
 }
 
 // libfabric asks for 262,144 entries by default.
-TEST_F(DeviceLimitsTest, CompletionQueuesMayBeAsLongAsThoseOfAdapters) {
+TEST_F(DeviceLimitsTest, CompletionQueuesHaveTheMaximumLengthOfAdapters) {
   constexpr int kMaxEntries = 4'194'304;
   ibv_device_attr device{};
   ASSERT_EQ(ibv_query_device(context_, &device), 0);

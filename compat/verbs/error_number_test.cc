@@ -7,7 +7,7 @@
 namespace pollux::compat {
 namespace {
 
-TEST(ErrorNumber, NamesWhatCallersTellApart) {
+TEST(ErrorNumber, MapsStatusCodesToErrnos) {
   EXPECT_EQ(ErrorNumber(absl::OkStatus()), 0);
   EXPECT_EQ(ErrorNumber(absl::InvalidArgumentError("")), EINVAL);
   EXPECT_EQ(ErrorNumber(absl::FailedPreconditionError("")), EBUSY);
@@ -17,13 +17,13 @@ TEST(ErrorNumber, NamesWhatCallersTellApart) {
   EXPECT_EQ(ErrorNumber(absl::UnimplementedError("")), EOPNOTSUPP);
 }
 
-TEST(ErrorNumber, NoErrorIsSuccess) {
+TEST(ErrorNumber, NoErrorMapsToZero) {
   for (int code = 1; code <= 16; ++code) {
     EXPECT_NE(ErrorNumber(absl::Status(static_cast<absl::StatusCode>(code), "")), 0) << code;
   }
 }
 
-TEST(ErrorNumber, IsLeftInErrno) {
+TEST(ErrorNumber, ErrnoIsSet) {
   errno = 0;
   EXPECT_EQ(ZeroOrErrno(absl::OkStatus()), 0);
   EXPECT_EQ(errno, 0);

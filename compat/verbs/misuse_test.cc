@@ -173,7 +173,7 @@ class MisuseTest : public testing::Test {
   ibv_cq* cq_ = nullptr;
 };
 
-TEST_F(MisuseTest, WhatIsInUseIsNotDestroyed) {
+TEST_F(MisuseTest, DestroyingAnObjectInUseFailsWithEbusy) {
   std::array<char, 64> memory{};
   ibv_mr* mr = ibv_reg_mr(pd_, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
   ASSERT_NE(mr, nullptr);
@@ -220,7 +220,7 @@ TEST_F(MisuseTest, PostsInTheWrongStateAreRefused) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
-TEST_F(MisuseTest, OfPsnsTheLast24BitsCount) {
+TEST_F(MisuseTest, PsnsAreCutTo24Bits) {
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = cq_;
   init.qp_type = IBV_QPT_UC;
@@ -248,7 +248,7 @@ TEST_F(MisuseTest, OfPsnsTheLast24BitsCount) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
-TEST_F(MisuseTest, FullQueuesSaySo) {
+TEST_F(MisuseTest, PostsToFullReceiveQueuesFail) {
   ibv_srq_init_attr srq_init{};
   srq_init.attr = {.max_wr = kDepth, .max_sge = 1, .srq_limit = 0};
   ibv_srq* srq = ibv_create_srq(pd_, &srq_init);
@@ -271,7 +271,7 @@ TEST_F(MisuseTest, FullQueuesSaySo) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
-TEST_F(MisuseTest, FullSendQueuesSaySo) {
+TEST_F(MisuseTest, PostsToAFullSendQueueFail) {
   ibv_qp *qp = MakeQp(), *silent = MakeQp();
   ASSERT_NO_FATAL_FAILURE(Connect(qp, silent->qp_num, /*timeout=*/0));
   ibv_send_wr send{};
@@ -282,7 +282,7 @@ TEST_F(MisuseTest, FullSendQueuesSaySo) {
 }
 
 // What stands before such a request in its chain is posted.
-TEST_F(MisuseTest, SendsThatNoQueueTakes) {
+TEST_F(MisuseTest, InvalidSendsAreRefused) {
   constexpr uint32_t kTooLong = 4096;  // for inline data
   constexpr int kRefused = 7;
   ibv_qp *qp = MakeQp(), *silent = MakeQp();
@@ -312,7 +312,7 @@ TEST_F(MisuseTest, SendsThatNoQueueTakes) {
   EXPECT_EQ(ibv_destroy_qp(silent), 0);
 }
 
-TEST_F(MisuseTest, ChainsHoldWhatWasBuiltSinceTheirStart) {
+TEST_F(MisuseTest, AChainPostsOnlyRequestsBuiltSinceItsStart) {
   ibv_qp *writer = MakeBuilder(), *target = MakeQp();
   ASSERT_TRUE(writer != nullptr && target != nullptr);
   Join(writer, target);
@@ -344,7 +344,7 @@ TEST_F(MisuseTest, ChainsHoldWhatWasBuiltSinceTheirStart) {
   EXPECT_EQ(ibv_destroy_qp(target), 0);
 }
 
-TEST_F(MisuseTest, OfAChainThatIsRefusedNothingIsPosted) {
+TEST_F(MisuseTest, ARefusedChainPostsNothing) {
   ibv_qp *writer = MakeBuilder(), *silent = MakeQp();
   ASSERT_NO_FATAL_FAILURE(Connect(writer, silent->qp_num, /*timeout=*/0));
   ibv_qp_ex* const builder = ibv_qp_to_qp_ex(writer);
@@ -378,7 +378,7 @@ TEST_F(MisuseTest, OfAChainThatIsRefusedNothingIsPosted) {
   EXPECT_EQ(ibv_destroy_qp(silent), 0);
 }
 
-TEST_F(MisuseTest, OverrunOfACompletionQueueIsTold) {
+TEST_F(MisuseTest, OverrunOfACompletionQueueRaisesCqErr) {
   constexpr uint32_t kMany = 1000;
   ibv_qp* qp = MakeQp(nullptr, kMany);
   ASSERT_NE(qp, nullptr);
@@ -397,7 +397,7 @@ TEST_F(MisuseTest, OverrunOfACompletionQueueIsTold) {
 
 // libfabric polls once more when it has destroyed one: it wants to know what was sent, and what was
 // received it would answer on a queue pair that is no more.
-TEST_F(MisuseTest, NoReceivesArePolledOfADestroyedQueuePair) {
+TEST_F(MisuseTest, ReceivesOfADestroyedQueuePairAreNotPolled) {
   constexpr uint64_t kSend = 3;
   ibv_qp *first = MakeQp(), *second = MakeQp();
   for (ibv_qp* qp : {first, second}) {
@@ -427,7 +427,7 @@ TEST_F(MisuseTest, NoReceivesArePolledOfADestroyedQueuePair) {
 }
 
 // Another handle may have the place of the first one when the sends that name that leave.
-TEST_F(MisuseTest, AddressHandlesMayGoBeforeTheirSends) {
+TEST_F(MisuseTest, AddressHandlesMayBeDestroyedBeforeTheirSends) {
   ibv_qp* const sender = MakeDatagramQp();
   ibv_qp* const receiver = MakeDatagramQp();
   std::array<uint8_t, 64> bytes{};
@@ -479,7 +479,7 @@ TEST_F(MisuseTest, AddressHandlesMayGoBeforeTheirSends) {
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
-TEST_F(MisuseTest, WhatNoObjectIsMadeOf) {
+TEST_F(MisuseTest, InvalidAttributesCreateNoObject) {
   EXPECT_EQ(ibv_create_cq(context_, 0, nullptr, nullptr, 0), nullptr);
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(ibv_create_cq(context_, kDepth, nullptr, nullptr, 1), nullptr);
@@ -516,7 +516,7 @@ TEST_F(MisuseTest, WhatNoObjectIsMadeOf) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(MisuseTest, MemoryMayGoBeforeItsRegion) {
+TEST_F(MisuseTest, MemoryMayBeUnmappedBeforeItsRegion) {
   constexpr size_t kBytes = 1 << 20;
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
@@ -526,7 +526,7 @@ TEST_F(MisuseTest, MemoryMayGoBeforeItsRegion) {
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
-TEST_F(MisuseTest, MemoryThatIsNotThereIsNotRegistered) {
+TEST_F(MisuseTest, RegisteringUnmappedMemoryFailsWithEfault) {
   constexpr size_t kBytes = 1 << 20;
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
@@ -546,7 +546,7 @@ TEST_F(MisuseTest, MemoryThatIsNotThereIsNotRegistered) {
 }
 
 // As adapters, whose pages the kernel takes hold of: a peer that wrote there would end the process.
-TEST_F(MisuseTest, MemoryThatForbidsWhatItIsRegisteredFor) {
+TEST_F(MisuseTest, RegistrationChecksTheProtectionOfTheMemory) {
   constexpr size_t kBytes = 1 << 14;
   constexpr int kReads = IBV_ACCESS_REMOTE_READ;
   constexpr int kWrites[] = {IBV_ACCESS_LOCAL_WRITE,
@@ -589,7 +589,7 @@ TEST_F(MisuseTest, MemoryThatForbidsWhatItIsRegisteredFor) {
 }
 
 // More of it than is looked at in one go.
-TEST_F(MisuseTest, LargeMemoryIsLookedAtToItsEnd) {
+TEST_F(MisuseTest, RegistrationChecksLargeMemoryToItsEnd) {
   const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t bytes = (32u << 20) + 3 * page_bytes;
   constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE;
@@ -609,7 +609,7 @@ TEST_F(MisuseTest, LargeMemoryIsLookedAtToItsEnd) {
 }
 
 // Its pages are mapped, and whoever touches them gets SIGBUS.
-TEST_F(MisuseTest, MemoryBehindTheEndOfItsFileIsNotRegistered) {
+TEST_F(MisuseTest, RegisteringMemoryBeyondTheEndOfItsFileFails) {
   const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const int file = memfd_create("short", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(file, static_cast<off_t>(page_bytes)), 0);
@@ -626,14 +626,14 @@ TEST_F(MisuseTest, MemoryBehindTheEndOfItsFileIsNotRegistered) {
   close(file);
 }
 
-TEST_F(MisuseTest, APeerWritesToMemoryThatHasGone) { WriteToMemoryThatHasGone(/*sleeps=*/false); }
+TEST_F(MisuseTest, APeerMayWriteToUnmappedMemory) { WriteToMemoryThatHasGone(/*sleeps=*/false); }
 
 // Another thread than the program's places it then.
-TEST_F(MisuseTest, APeerWritesToMemoryThatHasGoneOfAProgramThatSleeps) {
+TEST_F(MisuseTest, APeerMayWriteToUnmappedMemoryOfASleepingProgram) {
   WriteToMemoryThatHasGone(/*sleeps=*/true);
 }
 
-TEST_F(MisuseTest, ADeviceIsClosedBeforeWhatIsOfIt) {
+TEST_F(MisuseTest, ADeviceMayBeClosedBeforeItsObjects) {
   ibv_device** list = ibv_get_device_list(nullptr);
   ibv_context* context = ibv_open_device(list[0]);
   ibv_free_device_list(list);
@@ -651,7 +651,7 @@ TEST_F(MisuseTest, ADeviceIsClosedBeforeWhatIsOfIt) {
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
-TEST_F(MisuseTest, EmptyChannelsDoNotBlockWhoDoesNotWantThat) {
+TEST_F(MisuseTest, NonBlockingEmptyChannelsReturnEagain) {
   const auto unblock = [](int fd) { return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); };
   ASSERT_EQ(unblock(channel_->fd), 0);
   ASSERT_EQ(unblock(context_->async_fd), 0);

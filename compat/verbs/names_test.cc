@@ -5,7 +5,7 @@
 namespace pollux::compat {
 namespace {
 
-TEST(Names, AreThoseOfRdmaCore) {
+TEST(Names, NamesMatchRdmaCore) {
   EXPECT_STREQ(ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR), "transport retry counter exceeded");
   EXPECT_STREQ(ibv_event_type_str(IBV_EVENT_QP_LAST_WQE_REACHED), "last WQE reached");
   EXPECT_STREQ(ibv_port_state_str(IBV_PORT_ACTIVE), "active");
@@ -13,7 +13,7 @@ TEST(Names, AreThoseOfRdmaCore) {
   EXPECT_STREQ(rdma_event_str(RDMA_CM_EVENT_TIMEWAIT_EXIT), "RDMA_CM_EVENT_TIMEWAIT_EXIT");
 }
 
-TEST(Names, OfWhatHasNone) {
+TEST(Names, UnknownValuesAreCalledUnknown) {
   for (const int value : {-1, 99}) {
     EXPECT_STREQ(ibv_wc_status_str(static_cast<ibv_wc_status>(value)), "unknown");
     EXPECT_STREQ(ibv_event_type_str(static_cast<ibv_event_type>(value)), "unknown");
@@ -23,7 +23,7 @@ TEST(Names, OfWhatHasNone) {
   }
 }
 
-TEST(Names, RatesAndTheirMultiples) {
+TEST(Names, RatesConvertToMultiplesAndMbps) {
   EXPECT_EQ(ibv_rate_to_mult(IBV_RATE_30_GBPS), 12);
   EXPECT_EQ(ibv_rate_to_mult(IBV_RATE_1200_GBPS), 480);
   EXPECT_EQ(ibv_rate_to_mult(IBV_RATE_100_GBPS), -1) << "is 103.125";

@@ -11,7 +11,7 @@ struct Counted {
   size_t* count;
 };
 
-TEST(RecentlyDestroyed, KeepsTheLastFew) {
+TEST(RecentlyDestroyed, KeepsTheLastObjects) {
   size_t alive = 0;
   {
     RecentlyDestroyed<Counted> retired;

@@ -79,7 +79,7 @@ class ResolvedAhTest : public testing::Test {
   ibv_cq* cq_ = nullptr;
 };
 
-TEST_F(ResolvedAhTest, OfAHostThatDoesNotAnswerThereIsNone) {
+TEST_F(ResolvedAhTest, AHostThatDoesNotAnswerIsEtimedout) {
   ibv_ah_attr attr = To(kNobody);
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(ibv_create_ah(pd_, &attr), nullptr);
@@ -87,7 +87,7 @@ TEST_F(ResolvedAhTest, OfAHostThatDoesNotAnswerThereIsNone) {
   }
 }
 
-TEST_F(ResolvedAhTest, OfTheHostItselfAndOfAGroupThereIsOneAtOnce) {
+TEST_F(ResolvedAhTest, TheHostItselfAndGroupsNeedNoResolution) {
   for (const auto& host : {kSelf, std::array<uint8_t, 4>{239, 1, 2, 3}}) {
     ibv_ah_attr attr = To(host);
     ibv_ah* const handle = ibv_create_ah(pd_, &attr);
@@ -96,13 +96,11 @@ TEST_F(ResolvedAhTest, OfTheHostItselfAndOfAGroupThereIsOneAtOnce) {
   }
 }
 
-TEST_F(ResolvedAhTest, AnUnreliableConnectionIsToAHostThatAnswers) {
+TEST_F(ResolvedAhTest, UcNeedsAPeerThatAnswers) {
   EXPECT_EQ(Connect(IBV_QPT_UC, kNobody), ETIMEDOUT);
   EXPECT_EQ(Connect(IBV_QPT_UC, kSelf), 0);
 }
 
-TEST_F(ResolvedAhTest, AReliableConnectionLooksForItsPeerByItself) {
-  EXPECT_EQ(Connect(IBV_QPT_RC, kNobody), 0);
-}
+TEST_F(ResolvedAhTest, RcResolvesItsPeerLater) { EXPECT_EQ(Connect(IBV_QPT_RC, kNobody), 0); }
 
 }  // namespace

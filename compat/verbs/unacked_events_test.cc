@@ -8,14 +8,14 @@
 namespace pollux::compat {
 namespace {
 
-TEST(UnackedEvents, NothingDeliveredIsNotWaitedFor) {
+TEST(UnackedEvents, AwaitAllReturnsIfNothingWasDelivered) {
   UnackedEvents unacked_events;
   unacked_events.AwaitAll();
   unacked_events.Acknowledge(3);
   unacked_events.AwaitAll();
 }
 
-TEST(UnackedEvents, WaitsForTheLast) {
+TEST(UnackedEvents, AwaitAllWaitsForTheLastAcknowledgement) {
   UnackedEvents unacked_events;
   std::atomic<bool> last{false};
   for (int i = 0; i < 3; ++i) unacked_events.Deliver();

@@ -56,7 +56,7 @@ TEST_F(WorkRequestChainTest, IsEmptyOnceItHasEnded) {
   EXPECT_EQ(chain_.error(), 0);
 }
 
-TEST_F(WorkRequestChainTest, HasRoomForAsMuchAsTheSendQueue) {
+TEST_F(WorkRequestChainTest, HoldsAsManyRequestsAsTheSendQueue) {
   for (uint32_t i = 0; i < kCap.max_send_wr; ++i) ASSERT_NE(chain_.Begin(), nullptr);
   EXPECT_EQ(chain_.error(), 0);
   EXPECT_EQ(chain_.Begin(), nullptr);
@@ -67,7 +67,7 @@ TEST_F(WorkRequestChainTest, HasRoomForAsMuchAsTheSendQueue) {
   EXPECT_NE(chain_.Begin(), nullptr);
 }
 
-TEST_F(WorkRequestChainTest, RequestsHaveTheirOwnRoom) {
+TEST_F(WorkRequestChainTest, RequestsHaveSeparateElementsAndInlineData) {
   static_assert(WorkRequestChain::BytesOf(kCap) ==
                 kCap.max_send_wr * sizeof(ibv_send_wr) +
                     kCap.max_send_wr * kCap.max_send_sge * sizeof(ibv_sge) +
@@ -106,7 +106,7 @@ TEST_F(WorkRequestChainTest, ElementsAreCopied) {
   EXPECT_EQ(chain_.error(), EINVAL);
 }
 
-TEST_F(WorkRequestChainTest, InlineDataIsCopiedTogether) {
+TEST_F(WorkRequestChainTest, InlineDataIsCopiedIntoOneElement) {
   char text[] = "12345678";
   const std::array<ibv_data_buf, 3> list = {{{text, 3}, {nullptr, 0}, {text + 3, 5}}};
   for (int requests = 0; requests < 2; ++requests) {
@@ -122,7 +122,7 @@ TEST_F(WorkRequestChainTest, InlineDataIsCopiedTogether) {
   EXPECT_EQ(chain_.error(), EINVAL) << "one more";
 }
 
-TEST_F(WorkRequestChainTest, WhatIsSetLastIsSent) {
+TEST_F(WorkRequestChainTest, TheLastSetterWins) {
   const ibv_sge element{.addr = 1, .length = 2, .lkey = 3};
   char texts[] = "xy";
   const ibv_data_buf first{&texts[0], 1}, second{&texts[1], 1};
@@ -144,7 +144,7 @@ TEST_F(WorkRequestChainTest, WhatIsSetLastIsSent) {
   }
 }
 
-TEST_F(WorkRequestChainTest, WithoutARequestNothingIsSet) {
+TEST_F(WorkRequestChainTest, SettersWithoutARequestFailWithEinval) {
   const ibv_sge element{};
   chain_.SetElements(&element, 1);
   EXPECT_EQ(chain_.error(), EINVAL);
@@ -152,7 +152,7 @@ TEST_F(WorkRequestChainTest, WithoutARequestNothingIsSet) {
   EXPECT_EQ(chain_.Begin(), nullptr) << "the chain is not posted";
 }
 
-TEST_F(WorkRequestChainTest, IsOneThreadsAtATime) {
+TEST_F(WorkRequestChainTest, OnlyOneThreadBuildsAtATime) {
   std::atomic<bool> mine = true;
   std::thread other([&] {
     chain_.Start();

@@ -1,334 +1,98 @@
 /* A client of block_store.x.
  *
- * usage: block_client [-s sys|krb5|krb5i|krb5p] [-p PRINCIPAL] [-t MS] HOST COMMAND [ARGUMENT...]
- *
- *   put NAME FILE    get NAME FILE    list    names N     changes    who    wait MS
- *   calls N          NULL, N times
- *   threads T N      T threads with a CLIENT each put and get N blocks, and compare
- *   again N MS       puts N blocks, one every MS milliseconds, over whatever connections
- *   unknown          calls a procedure, a version and a program that do not exist
- *   garbage          sends arguments that cannot be decoded
- *   fork             calls from a child that it forks, which must fail, and then by itself
+ * usage: block_client HOST put NAME FILE    stores a file as the block NAME
+ *        block_client HOST get NAME FILE    writes a block to a file
+ *        block_client HOST list             prints the names of all blocks
  *
  * POLLUX_PORT holds the port options, such as "--netdev eth0". */
-#include <pthread.h>
-#include <rpc/rpcsec_gss.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "examples/rpcgen/block_binding.h"
 #include "examples/rpcgen/block_store.h"
 #include "tools/tirpc/pollux_rpc.h"
 
-static const char *host, *security, *principal = "store@localhost";
-static long timeout_ms = -1;
-
-static void set_security(CLIENT *client) {
-  if (security == NULL) return;
-  if (strcmp(security, "sys") == 0) {
-    client->cl_auth = authunix_create_default();
-  } else {
-    const rpc_gss_service_t service = strcmp(security, "krb5p") == 0   ? rpcsec_gss_svc_privacy
-                                      : strcmp(security, "krb5i") == 0 ? rpcsec_gss_svc_integrity
-                                                                       : rpcsec_gss_svc_none;
-    client->cl_auth = rpc_gss_seccreate(client, (char *)(uintptr_t)principal, "kerberos_v5",
-                                        service, NULL, NULL, NULL);
-  }
-  if (client->cl_auth == NULL) {
-    fprintf(stderr, "block_client: no security context with %s\n", principal);
-    exit(1);
-  }
-}
-
-/* A restarted server does not know the old security context; with libtirpc the program itself must
- * create a new one. */
-static int renewed(CLIENT *client, enum clnt_stat status) {
-  if (status != RPC_AUTHERROR || security == NULL) return 0;
-  auth_destroy(client->cl_auth);
-  set_security(client);
-  return 1;
-}
-
-static CLIENT *connect_or_exit(void) {
-  CLIENT *client = clnt_pollux_create(host, BLOCK_STORE, BLOCK_STORE_V1, NULL);
-  if (client == NULL) {
-    clnt_pcreateerror("block_client");
-    fprintf(stderr, "block_client: %s\n", pollux_rpc_error());
-    exit(1);
-  }
-  if (timeout_ms >= 0) {
-    struct timeval timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000};
-    clnt_control(client, CLSET_TIMEOUT, (char *)&timeout);
-  }
-  set_security(client);
-  return client;
-}
-
-static void must(CLIENT *client, enum clnt_stat status, const char *what) {
+static void check_call(CLIENT *client, enum clnt_stat status, const char *what) {
   if (status == RPC_SUCCESS) return;
   clnt_perror(client, what);
   exit(1);
 }
 
-static void must_be(block_status status, const char *what) {
-  if (status == BLOCK_OK) return;
-  fprintf(stderr, "%s: the server says %d\n", what, (int)status);
+static void check_file(int ok, const char *path) {
+  if (ok) return;
+  perror(path);
   exit(1);
 }
 
-static void put_file(CLIENT *client, char *name, const char *path) {
+static void put(CLIENT *client, char *name, const char *path) {
   static char bytes[BLOCK_MAX_BYTES];
   put_arguments arguments = {.name = name, .data = {0, bytes}};
   block_status result;
   FILE *file = fopen(path, "rb");
-  if (file == NULL) {
-    perror(path);
+  check_file(file != NULL, path);
+  arguments.data.data_len = (u_int)fread(bytes, 1, sizeof bytes, file);
+  check_file(!ferror(file), path);
+  fclose(file);
+  check_call(client, put_1(&arguments, &result, client), "put");
+  if (result != BLOCK_OK) {
+    fprintf(stderr, "put: the server answers status %d\n", (int)result);
     exit(1);
   }
-  arguments.data.data_len = (u_int)fread(bytes, 1, sizeof bytes, file);
-  fclose(file);
-  must(client, put_1(&arguments, &result, client), "put");
-  must_be(result, "put");
 }
 
-static void get_file(CLIENT *client, char *name, const char *path) {
+static void get(CLIENT *client, char *name, const char *path) {
   get_result result;
   FILE *file;
   size_t written = 0;
+  /* XDR allocates memory where a pointer is NULL. */
   memset(&result, 0, sizeof result);
-  must(client, get_1(&name, &result, client), "get");
+  check_call(client, get_1(&name, &result, client), "get");
   if (result.status != BLOCK_OK) {
     fprintf(stderr, "get: %s\n", result.get_result_u.why);
     exit(1);
   }
   file = fopen(path, "wb");
-  /* For an empty block XDR allocates no bytes. */
-  if (file != NULL && result.get_result_u.data.data_len > 0) {
+  check_file(file != NULL, path);
+  /* For an empty block XDR allocates none. */
+  if (result.get_result_u.data.data_len > 0) {
     written = fwrite(result.get_result_u.data.data_val, 1, result.get_result_u.data.data_len, file);
   }
-  if (file == NULL || written != result.get_result_u.data.data_len || fclose(file) != 0) {
-    perror(path);
-    exit(1);
-  }
+  check_file(fclose(file) == 0 && written == result.get_result_u.data.data_len, path);
   clnt_freeres(client, (xdrproc_t)xdr_get_result, &result);
 }
 
 static void list(CLIENT *client) {
   name_list names;
   memset(&names, 0, sizeof names);
-  must(client, list_1(NULL, &names, client), "list");
+  check_call(client, list_1(NULL, &names, client), "list");
   for (u_int i = 0; i < names.name_list_len; ++i) printf("%s\n", names.name_list_val[i]);
   clnt_freeres(client, (xdrproc_t)xdr_name_list, &names);
 }
 
-static void put_names(CLIENT *client, u_int count) {
-  static char text[NAMES_MAX][16];
-  static block_name names[NAMES_MAX];
-  name_list arguments = {count, names};
-  block_status result;
-  for (u_int i = 0; i < count && i < NAMES_MAX; ++i) {
-    snprintf(text[i], sizeof text[i], "name-%u", i);
-    names[i] = text[i];
-  }
-  must(client, put_names_1(&arguments, &result, client), "names");
-  must_be(result, "names");
-}
-
-static void null_calls(CLIENT *client, int count) {
-  const struct timeval timeout = {25, 0};
-  for (int i = 0; i < count; ++i) {
-    must(client,
-         clnt_call(client, NULLPROC, (xdrproc_t)xdr_void, NULL, (xdrproc_t)xdr_void, NULL, timeout),
-         "NULL");
-  }
-  printf("%d calls\n", count);
-}
-
-static void put_and_get(CLIENT *client, unsigned seed) {
-  /* From one byte to the largest block. */
-  const u_int bytes = 1 + seed * 104729u % BLOCK_MAX_BYTES;
-  char name[32], *names = name;
-  put_arguments arguments = {.name = name, .data = {bytes, malloc(bytes)}};
-  block_status result;
-  enum clnt_stat status;
-  get_result got;
-  snprintf(name, sizeof name, "block-%u", seed);
-  for (u_int i = 0; i < bytes; ++i) arguments.data.data_val[i] = (char)((i * 7 + seed) >> 2);
-  status = put_1(&arguments, &result, client);
-  if (renewed(client, status)) status = put_1(&arguments, &result, client);
-  must(client, status, "put");
-  must_be(result, "put");
-  memset(&got, 0, sizeof got);
-  status = get_1(&names, &got, client);
-  if (renewed(client, status)) status = get_1(&names, &got, client);
-  must(client, status, "get");
-  must_be(got.status, "get");
-  if (got.get_result_u.data.data_len != bytes ||
-      memcmp(got.get_result_u.data.data_val, arguments.data.data_val, bytes) != 0) {
-    fprintf(stderr, "block %u came back with other bytes\n", seed);
-    exit(1);
-  }
-  clnt_freeres(client, (xdrproc_t)xdr_get_result, &got);
-  free(arguments.data.data_val);
-}
-
-struct share {
-  pthread_t thread;
-  unsigned first;
-  unsigned count;
-};
-
-static void *run_share(void *context) {
-  const struct share *share = context;
-  CLIENT *client = connect_or_exit();
-  for (unsigned i = 0; i < share->count; ++i) put_and_get(client, share->first + i);
-  auth_destroy(client->cl_auth);
-  clnt_destroy(client);
-  return NULL;
-}
-
-static void run_threads(unsigned threads, unsigned count) {
-  struct share *shares = calloc(threads, sizeof *shares);
-  for (unsigned i = 0; i < threads; ++i) {
-    shares[i].first = i * count;
-    shares[i].count = count;
-    if (pthread_create(&shares[i].thread, NULL, run_share, &shares[i]) != 0) exit(1);
-  }
-  for (unsigned i = 0; i < threads; ++i) pthread_join(shares[i].thread, NULL);
-  free(shares);
-  printf("%u blocks\n", threads * count);
-}
-
-static void put_again(CLIENT *client, unsigned count, unsigned pause_ms) {
-  for (unsigned i = 0; i < count; ++i) {
-    put_and_get(client, i % 8);
-    printf("block %u\n", i);
-    fflush(stdout);
-    usleep(pause_ms * 1000);
-  }
-}
-
-/* Prints the result of a call without arguments. */
-static void print_status(CLIENT *client, const char *what, rpcproc_t procedure) {
-  const struct timeval timeout = {25, 0};
-  struct rpc_err error;
-  const enum clnt_stat status = clnt_call(client, procedure, (xdrproc_t)xdr_void, NULL,
-                                          (xdrproc_t)xdr_void, NULL, timeout);
-  printf("%s: %s", what, clnt_sperrno(status));
-  clnt_geterr(client, &error);
-  if (status == RPC_PROGVERSMISMATCH) {
-    printf(" (%u to %u)", (unsigned)error.re_vers.low, (unsigned)error.re_vers.high);
-  }
-  printf("\n");
-}
-
-static void call_unknown(CLIENT *client) {
-  u_int version = 9, program = BLOCK_STORE + 1;
-  print_status(client, "procedure 99", 99);
-  clnt_control(client, CLSET_VERS, (char *)&version);
-  print_status(client, "version 9", NULLPROC);
-  clnt_control(client, CLSET_PROG, (char *)&program);
-  print_status(client, "another program", NULLPROC);
-}
-
-static void send_garbage(CLIENT *client) {
-  const struct timeval timeout = {25, 0};
-  u_int too_long = NAME_MAX_BYTES + 1;
-  block_status result;
-  const enum clnt_stat status =
-      clnt_call(client, PUT, (xdrproc_t)xdr_u_int, (caddr_t)&too_long, (xdrproc_t)xdr_block_status,
-                (caddr_t)&result, timeout);
-  printf("garbage: %s\n", clnt_sperrno(status));
-}
-
-static void call_from_child(CLIENT *client) {
-  int status = 0;
-  const pid_t child = fork();
-  if (child == 0) {
-    print_status(client, "child", NULLPROC);
-    if (clnt_pollux_create(host, BLOCK_STORE, BLOCK_STORE_V1, NULL) == NULL) {
-      printf("child: %s\n", pollux_rpc_error());
-    }
-    clnt_destroy(client);
-    exit(0);
-  }
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-    fprintf(stderr, "block_client: no child, or one that ended with %d\n", status);
-    exit(1);
-  }
-  null_calls(client, 1);
-}
-
-static void run(CLIENT *client, const char *command, char **arguments, int count) {
-  u_int number = 0;
-  char *text = NULL;
-  if (strcmp(command, "put") == 0 && count == 2) {
-    put_file(client, arguments[0], arguments[1]);
-  } else if (strcmp(command, "get") == 0 && count == 2) {
-    get_file(client, arguments[0], arguments[1]);
-  } else if (strcmp(command, "list") == 0) {
-    list(client);
-  } else if (strcmp(command, "names") == 0 && count == 1) {
-    put_names(client, (u_int)atoi(arguments[0]));
-  } else if (strcmp(command, "calls") == 0 && count == 1) {
-    null_calls(client, atoi(arguments[0]));
-  } else if (strcmp(command, "changes") == 0) {
-    must(client, changes_1(NULL, &number, client), "changes");
-    printf("%u changes\n", number);
-  } else if (strcmp(command, "who") == 0) {
-    must(client, who_1(NULL, &text, client), "who");
-    printf("%s\n", text);
-    clnt_freeres(client, (xdrproc_t)xdr_wrapstring, &text);
-  } else if (strcmp(command, "wait") == 0 && count == 1) {
-    number = (u_int)atoi(arguments[0]);
-    must(client, wait_1(&number, NULL, client), "wait");
-  } else if (strcmp(command, "again") == 0 && count == 2) {
-    put_again(client, (unsigned)atoi(arguments[0]), (unsigned)atoi(arguments[1]));
-  } else if (strcmp(command, "unknown") == 0) {
-    call_unknown(client);
-  } else if (strcmp(command, "garbage") == 0) {
-    send_garbage(client);
-  } else if (strcmp(command, "fork") == 0) {
-    call_from_child(client);
-  } else {
-    fprintf(stderr, "block_client: no command '%s' with %d arguments\n", command, count);
-    exit(2);
-  }
-}
-
 int main(int argc, char **argv) {
-  int option;
-  while ((option = getopt(argc, argv, "+s:p:t:")) != -1) {
-    if (option == 's') {
-      security = optarg;
-    } else if (option == 'p') {
-      principal = optarg;
-    } else if (option == 't') {
-      timeout_ms = atol(optarg);
-    } else {
-      argc = 0;
-    }
-  }
-  if (argc - optind < 2) {
-    fprintf(stderr, "usage: block_client [-s sys|krb5|krb5i|krb5p] [-p PRINCIPAL] [-t MS] HOST "
-                    "COMMAND [ARGUMENT...]\n");
+  const int is_put = argc == 5 && strcmp(argv[2], "put") == 0;
+  const int is_get = argc == 5 && strcmp(argv[2], "get") == 0;
+  const int is_list = argc == 3 && strcmp(argv[2], "list") == 0;
+  CLIENT *client;
+  if (!is_put && !is_get && !is_list) {
+    fprintf(stderr, "usage: block_client HOST put NAME FILE | get NAME FILE | list\n");
     return 2;
   }
   if (pollux_rpc_bind(&block_binding) != 0) {
     fprintf(stderr, "block_client: %s\n", pollux_rpc_error());
     return 1;
   }
-  host = argv[optind];
-  if (strcmp(argv[optind + 1], "threads") == 0 && argc - optind == 4) {
-    run_threads((unsigned)atoi(argv[optind + 2]), (unsigned)atoi(argv[optind + 3]));
-    return 0;
+  client = clnt_pollux_create(argv[1], BLOCK_STORE, BLOCK_STORE_V1, NULL);
+  if (client == NULL) {
+    fprintf(stderr, "block_client: %s\n", pollux_rpc_error());
+    return 1;
   }
-  CLIENT *client = connect_or_exit();
-  run(client, argv[optind + 1], argv + optind + 2, argc - optind - 2);
+  /* To authenticate the calls, a program replaces client->cl_auth here, as with libtirpc's own
+   * transports. */
+  if (is_put) put(client, argv[3], argv[4]);
+  if (is_get) get(client, argv[3], argv[4]);
+  if (is_list) list(client);
   auth_destroy(client->cl_auth);
   clnt_destroy(client);
   return 0;

@@ -1,7 +1,4 @@
-/* The procedures of block_store.x. */
-#include <arpa/inet.h>
-#include <rpc/rpcsec_gss.h>
-#include <stdio.h>
+/* The procedures of block_store.x, except WHO: block_who.c. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -93,44 +90,6 @@ bool_t changes_1_svc(void *nothing, u_int *result, struct svc_req *request) {
   return TRUE;
 }
 
-static void describe_credential(struct svc_req *request, char *text, size_t size) {
-  static const char *const services[] = {"default", "none", "integrity", "privacy"};
-  rpc_gss_rawcred_t *raw = NULL;
-  switch (request->rq_cred.oa_flavor) {
-    case AUTH_SYS: {
-      const struct authunix_parms *who = (const struct authunix_parms *)request->rq_clntcred;
-      snprintf(text, size, "uid %u gid %u", (unsigned)who->aup_uid, (unsigned)who->aup_gid);
-      break;
-    }
-    case RPCSEC_GSS:
-      if (!rpc_gss_getcred(request, &raw, NULL, NULL)) raw = NULL;
-      snprintf(text, size, "%.*s by %s", raw == NULL ? 0 : raw->client_principal->len,
-               raw == NULL ? "" : raw->client_principal->name,
-               raw == NULL ? "nothing" : services[raw->service]);
-      break;
-    default:
-      snprintf(text, size, "nobody");
-      break;
-  }
-}
-
-bool_t who_1_svc(void *nothing, char **result, struct svc_req *request) {
-  static char text[512];
-  char who[400], from[INET6_ADDRSTRLEN] = "nowhere";
-  const struct netbuf *caller = svc_getrpccaller(request->rq_xprt);
-  const struct sockaddr *address = caller->buf;
-  (void)nothing;
-  describe_credential(request, who, sizeof who);
-  if (address->sa_family == AF_INET) {
-    inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, from, sizeof from);
-  } else if (address->sa_family == AF_INET6) {
-    inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, from, sizeof from);
-  }
-  snprintf(text, sizeof text, "%s from %s", who, from);
-  *result = text;
-  return TRUE;
-}
-
 bool_t wait_1_svc(u_int *milliseconds, void *nothing, struct svc_req *request) {
   (void)nothing;
   (void)request;
@@ -138,7 +97,7 @@ bool_t wait_1_svc(u_int *milliseconds, void *nothing, struct svc_req *request) {
   return TRUE;
 }
 
-/* The memory of results is not freed. */
+/* Frees nothing: results are in the store, or in static memory. */
 int block_store_1_freeresult(SVCXPRT *transport, xdrproc_t xdr_result, caddr_t result) {
   (void)transport;
   (void)xdr_result;

@@ -111,7 +111,7 @@ TEST_F(ClientTest, WritesAndReadsByRdma) {
   EXPECT_GE(server_->counters().bytes_written, kMaxFileData);
 }
 
-TEST_F(ClientTest, AListTooLargeForAMessageComesInTheReplyChunk) {
+TEST_F(ClientTest, AListAboveTheThresholdArrivesInTheReplyChunk) {
   Start();
   for (int i = 0; i < 500; ++i) files_.Add(1, "file" + std::to_string(i), Ftype3::kReg);
   files_.entries_a_page = 1000;
@@ -127,13 +127,13 @@ TEST_F(ClientTest, AListTooLargeForAMessageComesInTheReplyChunk) {
   EXPECT_GT(entries, 200u);
 }
 
-TEST_F(ClientTest, WhatTheServerRefusesIsTheCallersToSee) {
+TEST_F(ClientTest, ErrorStatusesAreReturnedToTheCaller) {
   Start();
   EXPECT_EQ(GetattrStatus(MemoryServer::Handle(99)), Nfsstat3::kStale);
   EXPECT_EQ(GetattrStatus(MemoryServer::Handle(1)), Nfsstat3::kOk);
 }
 
-TEST_F(ClientTest, AJukeboxIsAskedAgain) {
+TEST_F(ClientTest, ACallAnsweredByJukeboxIsRetried) {
   Start();
   files_.jukeboxes = 3;
   const uint64_t before_ns = world_.now_ns();
@@ -144,14 +144,14 @@ TEST_F(ClientTest, AJukeboxIsAskedAgain) {
   EXPECT_LE(world_.now_ns() - before_ns, kSecond);
 }
 
-TEST_F(ClientTest, AJukeboxThatStaysIsAnError) {
+TEST_F(ClientTest, AJukeboxStatusIsReturnedAfterTheLastTry) {
   Start({.jukebox_tries = 4});
   files_.jukeboxes = 1000;
   EXPECT_EQ(GetattrStatus(MemoryServer::Handle(1)), Nfsstat3::kJukebox);
   EXPECT_EQ(files_.calls[Procedure::kGetattr], 4u);
 }
 
-TEST_F(ClientTest, WhatCannotBeEncodedIsNotSent) {
+TEST_F(ClientTest, ArgumentsAboveTheirLimitAreNotSent) {
   Start();
   const std::string name(kMaxFilename3 + 1, 'n');
   const absl::Status status = Run<LookupRes>(
@@ -160,7 +160,7 @@ TEST_F(ClientTest, WhatCannotBeEncodedIsNotSent) {
   EXPECT_TRUE(files_.calls.empty());
 }
 
-TEST_F(ClientTest, AServerThatComesBackIsSentTheCallsAgain) {
+TEST_F(ClientTest, CallsAreResentToARestartedServer) {
   Start();
   EXPECT_EQ(GetattrStatus(MemoryServer::Handle(1)), Nfsstat3::kOk);
   server_.reset();
@@ -176,7 +176,7 @@ TEST_F(ClientTest, AServerThatComesBackIsSentTheCallsAgain) {
   EXPECT_EQ(client_->rpc().counters().reconnects, 1u);
 }
 
-TEST_F(ClientTest, CallsThatWaitEndWithTheClient) {
+TEST_F(ClientTest, WaitingCallsFailWhenTheClientDisconnects) {
   Start();
   files_.jukeboxes = 1000;
   std::optional<absl::Status> done;
@@ -192,7 +192,7 @@ TEST_F(ClientTest, CallsThatWaitEndWithTheClient) {
 }
 
 // One on its way and one that waits to be sent again: each tries once more when it fails.
-TEST_F(ClientTest, CallsFromCallbacksOfAClientThatEnds) {
+TEST_F(ClientTest, CallsFromCallbacksOfADisconnectingClientFail) {
   Start();
   files_.jukeboxes = 1;
   int failed = 0;
@@ -214,7 +214,7 @@ TEST_F(ClientTest, CallsFromCallbacksOfAClientThatEnds) {
   EXPECT_EQ(failed, 2);
 }
 
-TEST_F(ClientTest, ACredentialPastItsBoundsIsRefused) {
+TEST_F(ClientTest, ACredentialAboveItsLimitIsRefused) {
   Start();
   oncrpc::AuthSys credential;
   credential.gids.items.assign(oncrpc::kMaxAuthSysGids + 1, 0);

@@ -38,7 +38,7 @@ std::vector<uint8_t> Mountd(const oncrpc::CallHeader& call, absl::Span<const uin
   return Record(reply, Encoding(result));
 }
 
-TEST(MountClientTest, MountsWhatIsExported) {
+TEST(MountClientTest, ListsAndMountsExports) {
   const oncrpc::TcpServer server(Mountd);
   auto mount = MountClient::Connect(server.endpoint(), oncrpc::AuthSys());
   ASSERT_TRUE(mount.ok()) << mount.status();
@@ -52,7 +52,7 @@ TEST(MountClientTest, MountsWhatIsExported) {
   EXPECT_TRUE(mount->Unmount("/srv").ok());
 }
 
-TEST(MountClientTest, RefusalsSayWhy) {
+TEST(MountClientTest, ErrorsNameTheReason) {
   const oncrpc::TcpServer server(Mountd);
   auto mount = MountClient::Connect(server.endpoint(), oncrpc::AuthSys());
   const auto denied = mount->Mount("/srv/deep");

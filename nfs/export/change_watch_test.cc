@@ -5,12 +5,12 @@
 namespace pollux::nfs {
 namespace {
 
-TEST(ChangeWatchTest, OneAfterTheOtherAreAlone) {
+TEST(ChangeWatchTest, SuccessiveChangesAreExclusive) {
   ChangeWatch watch;
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(watch.End(watch.Begin(1, 2)));
 }
 
-TEST(ChangeWatchTest, WhatOverlapsIsNot) {
+TEST(ChangeWatchTest, OverlappingChangesAreNotExclusive) {
   ChangeWatch watch;
   const auto first = watch.Begin(1, 2);
   const auto second = watch.Begin(1, 2);
@@ -20,7 +20,7 @@ TEST(ChangeWatchTest, WhatOverlapsIsNot) {
   EXPECT_TRUE(watch.End(watch.Begin(1, 2)));
 }
 
-TEST(ChangeWatchTest, AnotherThatBeganMeanwhileAndGoesOn) {
+TEST(ChangeWatchTest, AChangeOverlappedByALaterOneIsNotExclusive) {
   ChangeWatch watch;
   const auto first = watch.Begin(1, 2);
   const auto second = watch.Begin(1, 2);
@@ -28,7 +28,7 @@ TEST(ChangeWatchTest, AnotherThatBeganMeanwhileAndGoesOn) {
   EXPECT_FALSE(watch.End(second));
 }
 
-TEST(ChangeWatchTest, OtherObjectsDoNotCount) {
+TEST(ChangeWatchTest, ChangesOfOtherObjectsDoNotOverlap) {
   ChangeWatch watch;
   const auto first = watch.Begin(1, 2);
   EXPECT_TRUE(watch.End(watch.Begin(1, 3)));

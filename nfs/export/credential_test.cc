@@ -29,14 +29,14 @@ std::optional<Credential> Of(const oncrpc::OpaqueAuth& auth, const Export& expor
   return credential;
 }
 
-TEST(CredentialTest, IdsAreTheClients) {
+TEST(CredentialTest, IdsAreTakenFromAuthSys) {
   const std::vector<uint8_t> body = Body(1000, 100, {4, 24, 1000});
   const auto credential = Of({.flavor = kSys, .body = body});
   ASSERT_TRUE(credential.has_value());
   EXPECT_EQ(*credential, (Credential{.uid = 1000, .gid = 100, .groups = {4, 24, 1000}}));
 }
 
-TEST(CredentialTest, RootIsSquashedUnlessTheExportSaysOtherwise) {
+TEST(CredentialTest, RootIsSquashedWithoutNoRootSquash) {
   const std::vector<uint8_t> body = Body(0, 0, {0, 4});
   EXPECT_EQ(Of({.flavor = kSys, .body = body}), Credential{});
   EXPECT_EQ(Of({.flavor = kSys, .body = body}, Export{.root_squash = false}),
@@ -47,16 +47,16 @@ TEST(CredentialTest, RootIsSquashedUnlessTheExportSaysOtherwise) {
             (Credential{.uid = 7, .gid = kAnonymousId, .groups = {kAnonymousId, 4}}));
 }
 
-TEST(CredentialTest, NobodysIdIsAnonymous) {
+TEST(CredentialTest, UidMinusOneIsAnonymous) {
   const std::vector<uint8_t> body = Body(UINT32_MAX, 4, {});
   EXPECT_EQ(Of({.flavor = kSys, .body = body}, Export{.root_squash = false}), Credential{});
 }
 
-TEST(CredentialTest, WithoutOneAnonymous) {
+TEST(CredentialTest, NoCredentialIsAnonymous) {
   EXPECT_EQ(Of({}, Export{.root_squash = false}), Credential{});
 }
 
-TEST(CredentialTest, WhatIsNoneIsRefused) {
+TEST(CredentialTest, InvalidCredentialsAreRefused) {
   std::vector<uint8_t> body = Body(1, 2, {3});
   Credential credential{.uid = 9, .gid = 9, .groups = {}};
   EXPECT_EQ(CredentialOf({.flavor = oncrpc::AuthFlavor::kGss, .body = body}, Export{}, &credential),

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ExportTest, DefaultsAreTheCautiousOnes) {
+TEST(ExportTest, DefaultsAreReadOnlyWithRootSquash) {
   const auto parsed = ParseExport("/srv/data");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->directory, "/srv/data");
@@ -20,7 +20,7 @@ TEST(ExportTest, DefaultsAreTheCautiousOnes) {
   EXPECT_TRUE(parsed->Admits(*ParseAddress("198.51.100.7")));
 }
 
-TEST(ExportTest, EveryOption) {
+TEST(ExportTest, EveryOptionIsParsed) {
   const auto parsed =
       ParseExport("/srv/data/:rw,clients=192.0.2.0/24,no_root_squash,clients=2001:db8::1");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
@@ -36,7 +36,7 @@ TEST(ExportTest, EveryOption) {
   EXPECT_FALSE(parsed->Admits(*ParseAddress("2001:db8::2")));
 }
 
-TEST(ExportTest, DirectoriesWithColonsAndCommas) {
+TEST(ExportTest, DirectoriesMayContainColonsAndCommas) {
   EXPECT_EQ(ParseExport("/a:row:rw")->directory, "/a:row");
   EXPECT_EQ(ParseExport("/a:ro/b:rw")->directory, "/a:ro/b");
   EXPECT_EQ(ParseExport("/a,b:ro")->directory, "/a,b");
@@ -45,7 +45,7 @@ TEST(ExportTest, DirectoriesWithColonsAndCommas) {
   EXPECT_EQ(ParseExport("/a:ro:rw")->directory, "/a:ro");
 }
 
-TEST(ExportTest, ErrorsNameThePart) {
+TEST(ExportTest, ErrorsNameTheInvalidPart) {
   for (const char* text : {"", ":rw", "srv:rw", ",clients=192.0.2.1"}) {
     EXPECT_THAT(std::string(ParseExport(text).status().message()),
                 HasSubstr("no absolute directory"))

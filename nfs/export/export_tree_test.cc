@@ -37,7 +37,7 @@ TEST_F(ExportTreeTest, HandlesSurviveRestart) {
   EXPECT_EQ(HandleOf("g"), file);
 }
 
-TEST_F(ExportTreeTest, ForgedForeignAndStaleOnes) {
+TEST_F(ExportTreeTest, ForgedForeignAndStaleHandlesAreRejected) {
   MakeFile("f", "text");
   NfsFh3 handle = HandleOf("f");
   ASSERT_EQ(unlink(Path("f").c_str()), 0);
@@ -53,7 +53,7 @@ TEST_F(ExportTreeTest, ForgedForeignAndStaleOnes) {
   EXPECT_EQ(Find(of_this), Nfsstat3::kStale);
 }
 
-TEST_F(ExportTreeTest, NoWayOut) {
+TEST_F(ExportTreeTest, LookupsCannotLeaveTheExport) {
   ASSERT_EQ(mkdir(Path("in").c_str(), 0755), 0);
   ASSERT_EQ(mkdir(Path("in/d").c_str(), 0755), 0);
   ASSERT_EQ(symlink("/etc", Path("in/link").c_str()), 0);
@@ -96,7 +96,7 @@ TEST_F(ExportTreeTest, NoWayOut) {
 }
 
 // No path names it, but clients go down step by step.
-TEST_F(ExportTreeTest, DeeperThanAPathCanBe) {
+TEST_F(ExportTreeTest, HandlesWorkBelowTheMaximumPathLength) {
   const std::string name(250, 'd');
   const std::string outside = directory_;
   ASSERT_EQ(mkdir(Path("in").c_str(), 0755), 0);
@@ -124,7 +124,7 @@ TEST_F(ExportTreeTest, DeeperThanAPathCanBe) {
   directory_ = outside;
 }
 
-TEST_F(ExportTreeTest, WhatCannotBeExported) {
+TEST_F(ExportTreeTest, UnsupportedDirectoriesAreNotExported) {
   exported_.directory = Path("none");
   EXPECT_THAT(std::string(ExportTree::Open(exported_, &key_).status().message()),
               HasSubstr("No such file"));

@@ -32,7 +32,7 @@ std::vector<uint8_t> BytesOf(const FileHandle& handle) {
   return {handle.view().begin(), handle.view().end()};
 }
 
-TEST(FileHandleTest, OpensWhatItSealed) {
+TEST(FileHandleTest, OpenReturnsTheSealedHandle) {
   const HandleKey key = KeyOf(1);
   for (const uint8_t size : {0, 8, 12, static_cast<int>(KernelHandle::kMaxBytes)}) {
     const KernelHandle kernel = SomeHandle(size);
@@ -47,7 +47,7 @@ TEST(FileHandleTest, OpensWhatItSealed) {
   }
 }
 
-TEST(FileHandleTest, NoOtherBitPasses) {
+TEST(FileHandleTest, AChangedOrTruncatedHandleIsRejected) {
   const HandleKey key = KeyOf(1);
   const std::vector<uint8_t> good = BytesOf(key.Seal(7, SomeHandle(12)));
   EXPECT_FALSE(KeyOf(2).Open(good).has_value());
@@ -64,13 +64,13 @@ TEST(FileHandleTest, NoOtherBitPasses) {
   EXPECT_FALSE(key.Open(longer).has_value());
 }
 
-TEST(FileHandleTest, ExportsHaveNamesOfTheirOwn) {
+TEST(FileHandleTest, ExportIdsDependOnKeyAndPath) {
   EXPECT_EQ(KeyOf(1).ExportId("/a"), KeyOf(1).ExportId("/a"));
   EXPECT_NE(KeyOf(1).ExportId("/a"), KeyOf(1).ExportId("/b"));
   EXPECT_NE(KeyOf(1).ExportId("/a"), KeyOf(2).ExportId("/a"));
 }
 
-TEST(HandleKeyTest, IsMadeOnceAndKept) {
+TEST(HandleKeyTest, IsCreatedOnceAndReused) {
   const std::string path = std::string(getenv("TEST_TMPDIR")) + "/key";
   const auto first = HandleKey::Load(path);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -88,7 +88,7 @@ TEST(HandleKeyTest, IsMadeOnceAndKept) {
   EXPECT_THAT(std::string(HandleKey::Load(path).status().message()), HasSubstr("32 bytes"));
 }
 
-TEST(HandleKeyTest, NoPlaceForIt) {
+TEST(HandleKeyTest, AKeyFileThatCannotBeCreatedIsAnError) {
   const auto key = HandleKey::Load(std::string(getenv("TEST_TMPDIR")) + "/no/key");
   EXPECT_THAT(std::string(key.status().message()), HasSubstr("cannot be created"));
 }

@@ -18,7 +18,7 @@ class IdentityTest : public ExportOnDisk {
   bool CanRead(const char* name) { return Fd(openat(tree_->root().get(), name, O_RDONLY)).ok(); }
 };
 
-TEST_F(IdentityTest, RightsAreThoseOfUserGroupsAndNobodyElse) {
+TEST_F(IdentityTest, OnlyRightsOfTheUserAndItsGroupsApply) {
   MakeFile("users", "x", 0600);
   ASSERT_EQ(chown(Path("users").c_str(), kUser, 0), 0);
   MakeFile("groups", "x", 0040);
@@ -35,7 +35,7 @@ TEST_F(IdentityTest, RightsAreThoseOfUserGroupsAndNobodyElse) {
   EXPECT_TRUE(CanRead("users"));
 }
 
-TEST_F(IdentityTest, WhatItMakesIsItsOwnWithTheModeAsked) {
+TEST_F(IdentityTest, NewFilesHaveTheOwnerAndTheRequestedMode) {
   ASSERT_TRUE(identity_.Become({.uid = kUser, .gid = kGroup, .groups = {}}));
   EXPECT_TRUE(Fd(openat(tree_->root().get(), "made", O_CREAT | O_WRONLY, 0666)).ok());
   ASSERT_TRUE(identity_.BecomeServer());

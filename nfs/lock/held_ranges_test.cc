@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 HeldRange Shared(uint64_t begin, uint64_t last) { return {{begin, last}, false}; }
 HeldRange Exclusive(uint64_t begin, uint64_t last) { return {{begin, last}, true}; }
 
-TEST(ByteRangeTest, AsNlmCountsThem) {
+TEST(ByteRangeTest, ConvertsNlmOffsetAndLength) {
   EXPECT_EQ(ByteRange::From(5, 0), (ByteRange{5, ByteRange::kEnd}));
   EXPECT_EQ(ByteRange::From(5, 1), (ByteRange{5, 5}));
   EXPECT_EQ(ByteRange::From(0, uint64_t{1} << 63), (ByteRange{0, ByteRange::kEnd}));
@@ -40,7 +40,7 @@ TEST(HeldRangesTest, SplitsJoinsAndReplaces) {
   EXPECT_TRUE(held.all().empty());
 }
 
-TEST(HeldRangesTest, WithinIsCutAtTheEdges) {
+TEST(HeldRangesTest, WithinClipsRangesAtItsEdges) {
   HeldRanges held;
   held.Hold({10, 19}, false);
   held.Hold({20, 29}, true);
@@ -51,7 +51,7 @@ TEST(HeldRangesTest, WithinIsCutAtTheEdges) {
   EXPECT_TRUE(held.Within({30, 39}).all().empty());
 }
 
-TEST(HeldRangesTest, ConflictsAreThoseOfReadersAndWriters) {
+TEST(HeldRangesTest, OnlyExclusiveRangesConflictWithShared) {
   HeldRanges held;
   held.Hold({10, 19}, false);
   held.Hold({30, 39}, true);
@@ -62,7 +62,7 @@ TEST(HeldRangesTest, ConflictsAreThoseOfReadersAndWriters) {
 }
 
 // Against a byte by byte account.
-TEST(HeldRangesTest, AnyOrderOfAnything) {
+TEST(HeldRangesTest, RandomOperationsMatchAByteMap) {
   constexpr int kBytes = 24;
   std::minstd_rand random(1);
   HeldRanges held;

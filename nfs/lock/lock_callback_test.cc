@@ -41,21 +41,21 @@ struct Manager {
   }
 };
 
-TEST(LockCallbackTest, TheClientSaysWhetherItWantsIt) {
+TEST(LockCallbackTest, TheReplyDecidesWhetherTheGrantIsTaken) {
   EXPECT_TRUE(Manager().Answer(Nlm4Stats::kGranted));
   EXPECT_FALSE(Manager().Answer(Nlm4Stats::kDenied));
 }
 
-TEST(LockCallbackTest, WhoWasAskedAndDoesNotAnswerMayHaveIt) {
+TEST(LockCallbackTest, WithoutAReplyTheGrantMayBeTaken) {
   EXPECT_TRUE(Manager().Answer(Nlm4Stats::kFailed));
 }
 
-TEST(LockCallbackTest, WhoCannotBeAskedHasItNot) {
+TEST(LockCallbackTest, AnUnreachableClientDoesNotGetTheGrant) {
   // Nobody listens on this host's port 1.
   EXPECT_FALSE(TellGrantedAt({.address = Gid::FromIpv4(0x7F000001), .port = 1}, kRequest));
 }
 
-TEST(LockCallbackTest, WhatCameOfACall) {
+TEST(LockCallbackTest, ResultsOfMsgCallsAreSentToTheClient) {
   int calls = 0;
   {
     oncrpc::TcpServer server(

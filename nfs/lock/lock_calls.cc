@@ -88,11 +88,11 @@ constexpr size_t kMaxLockResultBytes = 2 * kMaxNetobj + 256;
 }  // namespace
 
 LockCalls::Shared::Shared(const ServedExports* all, LockTables* locks,
-                          std::chrono::steady_clock::duration patience)
+                          std::chrono::steady_clock::duration storage_timeout)
     : exports(all),
       tables(locks),
       clients([locks](const LockClient& client) { return locks->IsHolder(client); }),
-      waiting(patience) {
+      waiting(storage_timeout) {
   for (const auto& served : all->all()) overdue[served.get()] = 0;
 }
 
@@ -155,7 +155,7 @@ LockRequest LockCalls::Session::RequestOf(const Nlm4Lock& lock, const ByteRange&
 }
 
 LockCalls::LockCalls(const ServedExports* exports, Options options)
-    : shared_(std::make_shared<Shared>(exports, options.tables, options.patience)) {
+    : shared_(std::make_shared<Shared>(exports, options.tables, options.storage_timeout)) {
   shared_->hosts = options.hosts;
   shared_->log = std::move(options.log);
   shared_->tell_result = std::move(options.tell_result);
@@ -171,7 +171,7 @@ LockCalls::~LockCalls() { shared_->granter->Stop(); }
 void LockCalls::Serve(oncrpc::ServiceCall call) {
   switch (static_cast<NlmProcedure>(call.procedure())) {
     case NlmProcedure::kNull:
-      return call.Answer(oncrpc::Void());
+      return call.Reply(oncrpc::Void());
     case NlmProcedure::kTest:
       return Start(std::move(call), &Test);
     case NlmProcedure::kTestMsg:
@@ -205,16 +205,16 @@ void LockCalls::Serve(oncrpc::ServiceCall call) {
     case NlmProcedure::kCancelRes:
     case NlmProcedure::kUnlockRes:
     case NlmProcedure::kGrantedRes:
-      return call.Answer(oncrpc::Void());
+      return call.Reply(oncrpc::Void());
   }
   call.Fail(AcceptStatus::kProcedureUnavailable);
 }
 
 template <class Res>
-void LockCalls::Answer(Shared& shared, oncrpc::ServiceCall& call, const Res& results,
-                       NlmProcedure told_by) {
-  if (told_by == NlmProcedure::kNull) return call.Answer(results);
-  call.Answer(oncrpc::Void());
+void LockCalls::Reply(Shared& shared, oncrpc::ServiceCall& call, const Res& results,
+                      NlmProcedure told_by) {
+  if (told_by == NlmProcedure::kNull) return call.Reply(results);
+  call.Reply(oncrpc::Void());
   // A stranger has no host of anybody's called.
   if (!shared.exports->Admit(call.client())) return;
   std::vector<uint8_t> bytes(kMaxLockResultBytes);
@@ -233,13 +233,13 @@ void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Arg
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
   ServedExport* const served = shared_->exports->Find(ClaimedExport(BytesOf(HandleIn(args))));
   if (served == nullptr) {
-    return Answer(*shared_, call, Res{.cookie = args.cookie, .stat = Nlm4Stats::kStaleFh}, told_by);
+    return Reply(*shared_, call, Res{.cookie = args.cookie, .stat = Nlm4Stats::kStaleFh}, told_by);
   }
   // Whose it is, WaitingCalls says.
   auto waiting = std::make_shared<oncrpc::ServiceCall>(std::move(call));
   const auto put_off = [raw = shared_.get(), args, told_by, waiting] {
-    Answer(*raw, *waiting, Res{.cookie = args.cookie, .stat = Nlm4Stats::kDeniedGracePeriod},
-           told_by);
+    Reply(*raw, *waiting, Res{.cookie = args.cookie, .stat = Nlm4Stats::kDeniedGracePeriod},
+          told_by);
   };
   std::atomic<int64_t>* const overdue = &shared_->overdue.at(served);
   if (*overdue > 0 && !IsReclaim(args)) return put_off();
@@ -266,7 +266,7 @@ void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Arg
     Res results{.stat = Nlm4Stats::kFailed};
     if (exported.Admits(session.client)) results = serve(session, args);
     results.cookie = args.cookie;
-    Answer(*shared, call, results, told_by);
+    Reply(*shared, call, results, told_by);
     shared->granter->Deliver(served);
   });
   // What storage has no room for is put off at once: no answer would cost the connection, with the
@@ -279,7 +279,7 @@ void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Arg
 void LockCalls::Refuse(oncrpc::ServiceCall call, NlmProcedure told_by) {
   Nlm4Testargs args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
-  Answer(*shared_, call, Nlm4Res{.cookie = args.cookie, .stat = Nlm4Stats::kDenied}, told_by);
+  Reply(*shared_, call, Nlm4Res{.cookie = args.cookie, .stat = Nlm4Stats::kDenied}, told_by);
 }
 
 void LockCalls::FreeAll(oncrpc::ServiceCall call) {
@@ -287,7 +287,7 @@ void LockCalls::FreeAll(oncrpc::ServiceCall call) {
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
   const LockClient client = ClientOf(call.client(), args.name.text);
   // What cannot be done now is not answered, and is asked again.
-  if (shared_->Drop(client)) call.Answer(oncrpc::Void());
+  if (shared_->Drop(client)) call.Reply(oncrpc::Void());
 }
 
 bool LockCalls::HasRestarted(const Gid& host, uint32_t state,

@@ -43,7 +43,7 @@ class LockCalls {
  public:
   static constexpr size_t kMaxCallBytes = 8192;  // with the RPC header
   // Longer than storage takes that is busy but does not stall.
-  static constexpr std::chrono::seconds kPatience{5};
+  static constexpr std::chrono::seconds kStorageTimeout{5};
   static constexpr oncrpc::ServiceProgram kProgram = {
       .program = kNlmProgram, .low = kNlmV4, .high = kNlmV4};
 
@@ -57,7 +57,7 @@ class LockCalls {
     MonitoredHosts* hosts = nullptr;  // must outlive the objects of `exports`
     // From construction on, if hosts held locks before the restart.
     std::chrono::steady_clock::duration grace{};
-    std::chrono::steady_clock::duration patience = kPatience;
+    std::chrono::steady_clock::duration storage_timeout = kStorageTimeout;
     std::function<void(const std::string& line)> log;  // called on any thread
   };
 
@@ -81,7 +81,7 @@ class LockCalls {
   // State that delayed storage work also needs.
   struct Shared {
     Shared(const ServedExports* all, LockTables* locks,
-           std::chrono::steady_clock::duration patience);
+           std::chrono::steady_clock::duration storage_timeout);
 
     const ServedExports* exports;
     LockTables* tables;
@@ -145,8 +145,8 @@ class LockCalls {
   void Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Args&),
              NlmProcedure told_by = NlmProcedure::kNull);
   template <class Res>
-  static void Answer(Shared& shared, oncrpc::ServiceCall& call, const Res& results,
-                     NlmProcedure told_by);
+  static void Reply(Shared& shared, oncrpc::ServiceCall& call, const Res& results,
+                    NlmProcedure told_by);
   // Refuses a lock that was granted to this server, which requests none.
   void Refuse(oncrpc::ServiceCall call, NlmProcedure told_by = NlmProcedure::kNull);
   void FreeAll(oncrpc::ServiceCall call);

@@ -24,7 +24,7 @@ namespace pollux::nfs {
 namespace {
 
 // A guard against hanging, not an expectation.
-constexpr auto kPatience = std::chrono::seconds(100);
+constexpr auto kTimeout = std::chrono::seconds(100);
 constexpr uint32_t kUser = 1234;
 // Of every incarnation.
 constexpr uint64_t kAll = UINT64_MAX;
@@ -45,7 +45,7 @@ class Told {
   }
   LockRequest Next() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(came_.wait_for(lock, kPatience, [this] { return !told_.empty(); }));
+    EXPECT_TRUE(came_.wait_for(lock, kTimeout, [this] { return !told_.empty(); }));
     LockRequest next = std::move(told_.front());
     told_.pop_front();
     return next;
@@ -88,7 +88,7 @@ class ResultsTold {
   }
   Result Next() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(came_.wait_for(lock, kPatience, [this] { return !told_.empty(); }));
+    EXPECT_TRUE(came_.wait_for(lock, kTimeout, [this] { return !told_.empty(); }));
     Result next = std::move(told_.front());
     told_.pop_front();
     return next;
@@ -126,7 +126,7 @@ class LockCallsTest : public testing::Test {
     file_ = HandleOf(0, "f");
   }
   // The lock manager of a server that starts, again or for the first time.
-  void Start(std::chrono::seconds grace = kPatience) {
+  void Start(std::chrono::seconds grace = kTimeout) {
     calls_.reset();
     hosts_.reset();
     auto hosts = MonitoredHosts::Open(Path("locks"));
@@ -139,7 +139,7 @@ class LockCallsTest : public testing::Test {
                            .tables = tables_.get(),
                            .hosts = hosts_.get(),
                            .grace = grace,
-                           .patience = patience_,
+                           .storage_timeout = storage_timeout_,
                            .log = [this](const std::string& line) { logged_ = line; }});
   }
   // What the server held goes with it.
@@ -227,7 +227,7 @@ class LockCallsTest : public testing::Test {
   }
 
   std::vector<Network> clients_;  // of /rw and /ro; none: everybody
-  std::chrono::steady_clock::duration patience_ = kPatience;
+  std::chrono::steady_clock::duration storage_timeout_ = kTimeout;
   std::string directory_, file_;
   std::unique_ptr<MonitoredHosts> hosts_;
   std::unique_ptr<LockTables> tables_;
@@ -240,7 +240,7 @@ class LockCallsTest : public testing::Test {
   absl::Span<const uint8_t> results_;
 };
 
-TEST_F(LockCallsTest, LockTestAndUnlock) {
+TEST_F(LockCallsTest, LockTestAndUnlockFollowTheHeldRanges) {
   EXPECT_EQ(Lock(Of(7, file_, 10, 10)), Nlm4Stats::kGranted);
   EXPECT_EQ(Lock(Of(7, file_, 15, 10), kTwo), Nlm4Stats::kDenied);
   EXPECT_EQ(Lock(Of(8, file_, 15, 10)), Nlm4Stats::kDenied);
@@ -258,7 +258,7 @@ TEST_F(LockCallsTest, LockTestAndUnlock) {
   EXPECT_EQ(Ask<Nlm4Testres>(NlmProcedure::kTest, asked, kTwo).stat, Nlm4Stats::kGranted);
 }
 
-TEST_F(LockCallsTest, WhoWaitsIsTold) {
+TEST_F(LockCallsTest, AWaitingClientGetsAGrantedCall) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
   EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
   Unlock(Of(7, file_));
@@ -276,7 +276,7 @@ TEST_F(LockCallsTest, WhoWaitsIsTold) {
   EXPECT_EQ(told_.Next().owner.svid, 8u);
 }
 
-TEST_F(LockCallsTest, CancelledBeforeItsTurn) {
+TEST_F(LockCallsTest, OnlyTheWaitingClientCanCancel) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
   EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
   const Nlm4Cancargs args{
@@ -286,7 +286,7 @@ TEST_F(LockCallsTest, CancelledBeforeItsTurn) {
   EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kCancel, args, kTwo).stat, Nlm4Stats::kDenied);
 }
 
-TEST_F(LockCallsTest, AClientThatStartsAnewHoldsNothing) {
+TEST_F(LockCallsTest, LocksOfARestartedClientAreReleased) {
   EXPECT_EQ(Lock(Of(7, file_), kOne, false, 3), Nlm4Stats::kGranted);
   EXPECT_EQ(Lock(Of(8, file_, 0, 1), kOne, false, 3), Nlm4Stats::kDenied);
   EXPECT_EQ(Lock(Of(8, file_, 0, 1), kOne, false, 5), Nlm4Stats::kGranted);
@@ -298,7 +298,7 @@ TEST_F(LockCallsTest, AClientThatStartsAnewHoldsNothing) {
 }
 
 // A client's status monitor says so, once or several times.
-TEST_F(LockCallsTest, AHostThatHasRestartedHoldsNothing) {
+TEST_F(LockCallsTest, LocksOfARestartedHostAreReleased) {
   EXPECT_EQ(Lock(Of(7, file_), kOne, false, 3), Nlm4Stats::kGranted);
   EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
   EXPECT_TRUE(calls_->HasRestarted(kOne, 3));
@@ -313,10 +313,10 @@ TEST_F(LockCallsTest, AHostThatHasRestartedHoldsNothing) {
   EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kDenied);
 }
 
-TEST_F(LockCallsTest, AfterARestartThoseWhoHeldLocksMayHaveThemBack) {
+TEST_F(LockCallsTest, AfterARestartOnlyEarlierHoldersMayReclaim) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
   EXPECT_EQ(Reclaim(Of(7, file_), kOne), Nlm4Stats::kDeniedGracePeriod);
-  Restart(kPatience);
+  Restart(kTimeout);
   EXPECT_EQ(hosts_->before(), std::set<Gid>{kOne});
   EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
   EXPECT_EQ(Test(Of(9, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
@@ -330,12 +330,12 @@ TEST_F(LockCallsTest, AfterARestartThoseWhoHeldLocksMayHaveThemBack) {
   EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
 }
 
-TEST_F(LockCallsTest, WithNobodyToReclaimNobodyWaits) {
-  Restart(kPatience);
+TEST_F(LockCallsTest, WithoutEarlierHoldersThereIsNoGracePeriod) {
+  Restart(kTimeout);
   EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
 }
 
-TEST_F(LockCallsTest, WhoCannotBeRememberedGetsNoLock) {
+TEST_F(LockCallsTest, LocksAreRefusedIfTheHostCannotBeRecorded) {
   // In the way of the list.
   ASSERT_EQ(mkdir(Path("locks.new").c_str(), 0700), 0);
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDeniedNolocks);
@@ -344,18 +344,18 @@ TEST_F(LockCallsTest, WhoCannotBeRememberedGetsNoLock) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
 }
 
-TEST_F(LockCallsTest, ManyHostsThatHoldNothingMakeRoom) {
+TEST_F(LockCallsTest, AboveTheLimitHostsWithoutLocksAreRemoved) {
   for (uint32_t i = 0; i < 2 * MonitoredHosts::kCrowded; ++i) {
     ASSERT_TRUE(hosts_->Add(Gid::FromIpv4(0x0B000000 + i)).ok());
   }
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
-  Restart(kPatience);
+  Restart(kTimeout);
   EXPECT_EQ(hosts_->before(), std::set<Gid>{kOne});
 }
 
 // Names that strangers make up (FREE_ALL asks for no credential, and for no export) drive out who
 // holds locks: then his status monitor is not heard any more.
-TEST_F(LockCallsTest, StrangersMakeNobodyForgotten) {
+TEST_F(LockCallsTest, InventedNamesDoNotDisplaceLockHolders) {
   EXPECT_EQ(Lock(Of(7, file_), kOne, false, 3), Nlm4Stats::kGranted);
   const oncrpc::CallHeader header{.program = kNlmProgram,
                                   .version = kNlmV4,
@@ -376,7 +376,7 @@ TEST_F(LockCallsTest, StrangersMakeNobodyForgotten) {
 }
 
 // A client that starts anew says so to an export, and another has no room for the work now.
-TEST_F(LockCallsTest, WhatABusyExportCouldNotFreeIsFreedLater) {
+TEST_F(LockCallsTest, LocksInABusyExportAreReleasedLater) {
   const Gid client = *ParseAddress("192.0.2.1"), other = *ParseAddress("192.0.2.2");
   const std::string elsewhere = HandleOf(2, "f");
   EXPECT_EQ(Lock(Of(7, elsewhere), client, false, 3), Nlm4Stats::kGranted);
@@ -395,7 +395,7 @@ TEST_F(LockCallsTest, WhatABusyExportCouldNotFreeIsFreedLater) {
   EXPECT_EQ(Lock(Of(9, elsewhere), other), Nlm4Stats::kGranted);
 }
 
-TEST_F(LockCallsTest, ResultsByACall) {
+TEST_F(LockCallsTest, MsgProceduresReturnTheirResultInACall) {
   const auto asked = [&](NlmProcedure procedure, const auto& args) {
     EXPECT_EQ(Call(procedure, args, kOne).accept_status, oncrpc::AcceptStatus::kSuccess);
     EXPECT_TRUE(results_.empty());
@@ -430,7 +430,7 @@ TEST_F(LockCallsTest, ResultsByACall) {
 }
 
 // It has asked nobody: what it is granted it refuses, and results it takes no note of.
-TEST_F(LockCallsTest, WhatNobodyAskedFor) {
+TEST_F(LockCallsTest, UnexpectedGrantsAreDeniedAndResultsIgnored) {
   const Nlm4Testargs granted{.cookie = {"cookie"}, .exclusive = true, .alock = Of(7, file_)};
   EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kGranted, granted, kOne).stat, Nlm4Stats::kDenied);
   EXPECT_EQ(Call(NlmProcedure::kGrantedMsg, granted, kOne).accept_status,
@@ -456,9 +456,9 @@ TEST_F(LockCallsTest, WhatNobodyAskedFor) {
 }
 
 // They come again, and have done nothing; none but the first waits for it.
-TEST_F(LockCallsTest, AStalledExportKeepsNoCalls) {
+TEST_F(LockCallsTest, CallsToAStalledExportAreDeniedAfterTheTimeout) {
   StalledStorage stalled(exports_->all()[0]->storage.get());
-  patience_ = std::chrono::milliseconds(50);
+  storage_timeout_ = std::chrono::milliseconds(50);
   Start();
   for (uint32_t i = 0; i <= oncrpc::TcpService::kMaxUnanswered; ++i) {
     EXPECT_EQ(Lock(Of(i, file_, i, 1)), Nlm4Stats::kDeniedGracePeriod);
@@ -473,7 +473,7 @@ TEST_F(LockCallsTest, AStalledExportKeepsNoCalls) {
   EXPECT_EQ(found, Nlm4Stats::kGranted);
 }
 
-TEST_F(LockCallsTest, WhatStorageHasNoRoomForComesAgain) {
+TEST_F(LockCallsTest, CallsToFullStorageAreDenied) {
   Storage& storage = *exports_->all()[0]->storage;
   StalledStorage stalled(&storage);
   while (storage.RunControlCall([](Identity&) {})) {
@@ -485,7 +485,7 @@ TEST_F(LockCallsTest, WhatStorageHasNoRoomForComesAgain) {
 }
 
 // It is waited for until it answers; others are told meanwhile.
-TEST_F(LockCallsTest, ASilentClientHoldsUpNobodyElse) {
+TEST_F(LockCallsTest, ASilentClientDoesNotDelayOtherGrants) {
   told_.BeSilent(kOne);
   EXPECT_EQ(Lock(Of(7, file_, 0, 1), kTwo), Nlm4Stats::kGranted);
   EXPECT_EQ(Lock(Of(7, file_, 1, 1), kOne), Nlm4Stats::kGranted);
@@ -499,7 +499,7 @@ TEST_F(LockCallsTest, ASilentClientHoldsUpNobodyElse) {
 }
 
 // What a client that is dead for good held, in every export; who waited for it is told.
-TEST_F(LockCallsTest, TheOperatorDropsLocks) {
+TEST_F(LockCallsTest, DropReleasesTheLocksOfAHost) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
   EXPECT_EQ(Lock(Of(8, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
   EXPECT_EQ(tables_->Held().size(), 2u);
@@ -521,7 +521,7 @@ class ClosedLockCallsTest : public LockCallsTest {
   ClosedLockCallsTest() { clients_ = {{.address = kTwo, .prefix_length = 32}}; }
 };
 
-TEST_F(ClosedLockCallsTest, NobodyCallsAStranger) {
+TEST_F(ClosedLockCallsTest, ClientsOutsideEveryExportGetNoCall) {
   for (const std::string& handle : {std::string("none"), file_}) {
     for (const Gid& client : {kOne, kTwo}) {
       Call(NlmProcedure::kLockMsg, LockArgs(Of(7, handle)), client);
@@ -530,7 +530,7 @@ TEST_F(ClosedLockCallsTest, NobodyCallsAStranger) {
   }
 }
 
-TEST_F(LockCallsTest, Shares) {
+TEST_F(LockCallsTest, ConflictingSharesAreDenied) {
   Nlm4Shareargs args{.cookie = {"cookie"},
                      .share = {.caller_name = {"guest"},
                                .fh = {file_},
@@ -546,7 +546,7 @@ TEST_F(LockCallsTest, Shares) {
             Nlm4Stats::kDeniedGracePeriod);
 }
 
-TEST_F(LockCallsTest, WhatCannotBeLocked) {
+TEST_F(LockCallsTest, InvalidLocksGetTheMatchingStatus) {
   EXPECT_EQ(Lock(Of(7, "no handle")), Nlm4Stats::kStaleFh);
   std::string forged = file_;
   forged.back() = static_cast<char>(forged.back() ^ 1);
@@ -565,7 +565,7 @@ TEST_F(LockCallsTest, WhatCannotBeLocked) {
   EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kLock, shared, kOne).stat, Nlm4Stats::kGranted);
 }
 
-TEST_F(LockCallsTest, WhatIsNoneOfItsCalls) {
+TEST_F(LockCallsTest, UnknownProceduresAndMalformedArgumentsAreRefused) {
   using oncrpc::AcceptStatus;
   EXPECT_EQ(Call(NlmProcedure::kNull, oncrpc::Void(), kOne).accept_status, AcceptStatus::kSuccess);
   EXPECT_EQ(Call(NlmProcedure::kLock, oncrpc::Void(), kOne).accept_status,

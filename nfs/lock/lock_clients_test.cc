@@ -27,7 +27,7 @@ class LockClientsTest : public testing::Test {
   LockClients clients_{[this](const LockClient& client) { return holders_.contains(client); }};
 };
 
-TEST_F(LockClientsTest, AnotherStateIsAnotherStart) {
+TEST_F(LockClientsTest, ANewStateIsARestart) {
   EXPECT_FALSE(HasRestarted(kClientOne, 3));
   EXPECT_FALSE(HasRestarted(kClientTwo, 5));
   EXPECT_FALSE(HasRestarted(kClientOne, 3));
@@ -39,7 +39,7 @@ TEST_F(LockClientsTest, AnotherStateIsAnotherStart) {
   EXPECT_EQ(IncarnationOf(kClientTwo), 0u);
 }
 
-TEST_F(LockClientsTest, WhatIsNotFreedYetIsToBeFreed) {
+TEST_F(LockClientsTest, ARestartIsPendingUntilItsLocksAreFreed) {
   clients_.HeardOf(kClientOne, 3);
   EXPECT_TRUE(HasRestarted(kClientOne, 5));
   EXPECT_TRUE(HasRestarted(kClientOne, 5));
@@ -56,7 +56,7 @@ TEST_F(LockClientsTest, WhatIsNotFreedYetIsToBeFreed) {
   EXPECT_TRUE(clients_.Restarted(kClientOne.address, 5).empty());
 }
 
-TEST_F(LockClientsTest, WhoSaysSoHoldsNothing) {
+TEST_F(LockClientsTest, RenewStartsANewIncarnation) {
   EXPECT_FALSE(clients_.Renew(kClientOne).has_value());
   clients_.HeardOf(kClientOne, std::nullopt);
   const uint64_t renewed = *clients_.Renew(kClientOne);
@@ -67,7 +67,7 @@ TEST_F(LockClientsTest, WhoSaysSoHoldsNothing) {
   EXPECT_FALSE(HasRestarted(kClientOne, 3));
 }
 
-TEST_F(LockClientsTest, AllOfAnAddressThatWereInAnotherState) {
+TEST_F(LockClientsTest, RestartedListsClientsOfTheAddressInAnEarlierState) {
   clients_.HeardOf(kClientOne, 3);
   clients_.HeardOf(kClientTwo, 5);
   clients_.HeardOf({.address = Gid::FromIpv4(2), .name = "one"}, 3);
@@ -82,7 +82,7 @@ TEST_F(LockClientsTest, AllOfAnAddressThatWereInAnotherState) {
   EXPECT_FALSE(HasRestarted(kClientOne, 5));
 }
 
-TEST_F(LockClientsTest, WhoseNameItIs) {
+TEST_F(LockClientsTest, RestartedMatchesHostAndDomainNames) {
   const Gid address = kClientOne.address;
   for (const char* name : {"guest", "guest.lan", "guest.other", "guestbook", ""}) {
     clients_.HeardOf({.address = address, .name = name}, 3);
@@ -104,7 +104,7 @@ LockClient Numbered(size_t number, uint32_t address) {
   return {.address = Gid::FromIpv4(address), .name = std::to_string(number)};
 }
 
-TEST_F(LockClientsTest, OneOfAnAddressThatHoldsNothingMakesRoom) {
+TEST_F(LockClientsTest, AboveTheAddressLimitAClientWithoutLocksIsRemoved) {
   EXPECT_FALSE(HasRestarted(kClientOne, 1));
   EXPECT_FALSE(HasRestarted(kClientTwo, 1));
   const LockClient neighbour = Numbered(0, 2);
@@ -118,7 +118,7 @@ TEST_F(LockClientsTest, OneOfAnAddressThatHoldsNothingMakesRoom) {
   EXPECT_TRUE(HasRestarted(neighbour, 2));
 }
 
-TEST_F(LockClientsTest, WhoHoldsSomethingIsNotForgotten) {
+TEST_F(LockClientsTest, ClientsWithLocksAreNotRemoved) {
   const auto client = [](size_t number) {
     return Numbered(number, static_cast<uint32_t>(number / LockClients::kMaxClientsOfAddress));
   };

@@ -69,7 +69,7 @@ class LockTableTest : public testing::Test {
   std::vector<uint64_t> numbers_;
 };
 
-TEST_F(LockTableTest, ReadersShareAndWritersDoNot) {
+TEST_F(LockTableTest, SharedLocksCoexistAndExclusiveLocksConflict) {
   EXPECT_EQ(Lock(Of(1, {0, 9}, false)), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(2, {5, 19}, false)), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(3, {9, 9})), Outcome::kDenied);
@@ -84,7 +84,7 @@ TEST_F(LockTableTest, ReadersShareAndWritersDoNot) {
   EXPECT_EQ(Lock(Of(4, {10, 10})), Outcome::kDenied);
 }
 
-TEST_F(LockTableTest, ThisHostsProgramsSeeThemToo) {
+TEST_F(LockTableTest, LocalProgramsSeeTheLocks) {
   EXPECT_EQ(Lock(Of(1, {0, 9})), Outcome::kGranted);
   EXPECT_FALSE(LocallyLocked({5, 5}));
   EXPECT_TRUE(LocallyLocked({10, 19}));
@@ -116,7 +116,7 @@ TEST_F(LockTableTest, TestNamesTheHolder) {
   EXPECT_FALSE(table_.Test(Of(1, kAll, false), Open()).has_value());
 }
 
-TEST_F(LockTableTest, ThoseWhoWaitAreServedInTurn) {
+TEST_F(LockTableTest, WaitingRequestsAreGrantedInOrder) {
   EXPECT_EQ(Lock(Of(1)), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(2), true), Outcome::kWaiting);
   EXPECT_EQ(Lock(Of(3), true), Outcome::kWaiting);
@@ -139,7 +139,7 @@ TEST_F(LockTableTest, ThoseWhoWaitAreServedInTurn) {
 }
 
 // It asked for more than it had, and could not be told that it got it: what it had it still has.
-TEST_F(LockTableTest, WhoCannotBeToldKeepsWhatItHad) {
+TEST_F(LockTableTest, AFailedGrantKeepsTheEarlierLock) {
   EXPECT_EQ(Lock(Of(1, kAll, false)), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(2, kAll, false)), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(1), true), Outcome::kWaiting);
@@ -153,7 +153,7 @@ TEST_F(LockTableTest, WhoCannotBeToldKeepsWhatItHad) {
   EXPECT_TRUE(LocallyLocked(kAll, F_RDLCK));
 }
 
-TEST_F(LockTableTest, WhoCancelsKeepsWhatItHadAndTookSince) {
+TEST_F(LockTableTest, CancelKeepsRangesLockedBeforeAndSince) {
   EXPECT_EQ(Lock(Of(1, {10, 19}, false)), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(2)), Outcome::kDenied);
   EXPECT_EQ(Lock(Of(2, {50, 50})), Outcome::kGranted);
@@ -171,7 +171,7 @@ TEST_F(LockTableTest, WhoCancelsKeepsWhatItHadAndTookSince) {
 }
 
 // The second waits for what becomes of the first.
-TEST_F(LockTableTest, OneUnknownGrantAtATime) {
+TEST_F(LockTableTest, TheNextGrantWaitsForTheOutcomeOfTheLast) {
   EXPECT_EQ(Lock(Of(2)), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(1, {0, 9}), true), Outcome::kWaiting);
   EXPECT_EQ(Lock(Of(1, {5, 19}, false), true), Outcome::kWaiting);
@@ -184,7 +184,7 @@ TEST_F(LockTableTest, OneUnknownGrantAtATime) {
   EXPECT_EQ(Lock(Of(3, {5, 19})), Outcome::kDenied);
 }
 
-TEST_F(LockTableTest, WhoAsksAgainKnowsAndKeeps) {
+TEST_F(LockTableTest, ARepeatedRequestConfirmsItsGrant) {
   EXPECT_EQ(Lock(Of(1)), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(2), true), Outcome::kWaiting);
   table_.Unlock(Of(1));
@@ -197,7 +197,7 @@ TEST_F(LockTableTest, WhoAsksAgainKnowsAndKeeps) {
   EXPECT_EQ(Lock(Of(1)), Outcome::kGranted);
 }
 
-TEST_F(LockTableTest, CancelledOnesWaitNoMore) {
+TEST_F(LockTableTest, CancelledRequestsAreNotGranted) {
   EXPECT_EQ(Lock(Of(1)), Outcome::kGranted);
   EXPECT_FALSE(table_.Cancel(Of(1)));
   EXPECT_EQ(Lock(Of(2), true), Outcome::kWaiting);
@@ -218,7 +218,7 @@ TEST_F(LockTableTest, CancelledOnesWaitNoMore) {
   EXPECT_EQ(Lock(Of(2)), Outcome::kGranted);
 }
 
-TEST_F(LockTableTest, AClientsEndFreesWhatWasItsOwn) {
+TEST_F(LockTableTest, FreeAllReleasesOnlyTheLocksOfTheClient) {
   EXPECT_EQ(Lock(Of(1, {0, 9})), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(2, {10, 19})), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(1, {10, 19}), true), Outcome::kWaiting);
@@ -234,7 +234,7 @@ TEST_F(LockTableTest, AClientsEndFreesWhatWasItsOwn) {
   EXPECT_THAT(table_.Clients(), ElementsAre(Key(Of(2).owner.client), Key(Of(3).owner.client)));
 }
 
-TEST_F(LockTableTest, WhatClientsHave) {
+TEST_F(LockTableTest, ClientsCountsFilesRangesAndWaitingRequests) {
   EXPECT_THAT(table_.Clients(), IsEmpty());
   LockRequest process = Of(1, {0, 9});
   EXPECT_EQ(Lock(process), Outcome::kGranted);
@@ -262,7 +262,7 @@ TEST_F(LockTableTest, WhatClientsHave) {
 }
 
 // What frees the locks of a client that has restarted may come after its first new one.
-TEST_F(LockTableTest, ALaterIncarnationKeepsItsOwn) {
+TEST_F(LockTableTest, FreeAllKeepsLocksOfALaterIncarnation) {
   EXPECT_EQ(Lock(Of(1, {0, 9})), Outcome::kGranted);
   LockRequest later = Of(1, {10, 19});
   later.owner.svid = 7;
@@ -274,7 +274,7 @@ TEST_F(LockTableTest, ALaterIncarnationKeepsItsOwn) {
   EXPECT_EQ(Lock(Of(3, {10, 19})), Outcome::kGranted);
 }
 
-TEST_F(LockTableTest, RangesOfOneOwnerAndFile) {
+TEST_F(LockTableTest, RangesPerOwnerAndFileAreBounded) {
   for (uint64_t i = 0; i < LockTable::kMaxRanges; ++i) {
     ASSERT_EQ(Lock(Of(1, {2 * i, 2 * i})), Outcome::kGranted);
   }
@@ -303,7 +303,7 @@ class LockLimitsTest : public LockTableTest {
 };
 
 // Whatever names it invents.
-TEST_F(LockLimitsTest, AnAddressHasAsLongAsItHasFewerThanAreLeft) {
+TEST_F(LockLimitsTest, AnAddressMayTakeMoreWhileItHasFewerThanAreFree) {
   EXPECT_EQ(LockAll(1), 32u);
   EXPECT_EQ(LockAll(2), 16u);
   EXPECT_EQ(LockAll(3), 8u);
@@ -316,7 +316,7 @@ TEST_F(LockLimitsTest, AnAddressHasAsLongAsItHasFewerThanAreLeft) {
   EXPECT_EQ(Lock(Named(2, 100)), Outcome::kGranted);
 }
 
-TEST_F(LockLimitsTest, AllTogether) {
+TEST_F(LockLimitsTest, FilesOfAllAddressesAreBounded) {
   uint32_t who = 0;
   for (size_t left = 64; left > 0; left -= LockAll(++who)) {
   }
@@ -325,7 +325,7 @@ TEST_F(LockLimitsTest, AllTogether) {
   EXPECT_EQ(LockAll(who), 1u);
 }
 
-TEST_F(LockLimitsTest, RangesOfAnAddress) {
+TEST_F(LockLimitsTest, RangesPerAddressAreBounded) {
   constexpr size_t kAllRanges = kLimits.files * LockLimits::kRangesOfFile;
   const auto ranges = [&](uint32_t who) {
     size_t locked = 0;
@@ -347,7 +347,7 @@ TEST_F(LockLimitsTest, RangesOfAnAddress) {
   EXPECT_EQ(Lock(whole), Outcome::kGranted);
 }
 
-TEST_F(LockLimitsTest, RequestsThatWait) {
+TEST_F(LockLimitsTest, WaitingRequestsPerAddressAreBounded) {
   EXPECT_EQ(Lock(Of(9)), Outcome::kGranted);
   const auto wait = [&](uint32_t who, size_t number) {
     LockRequest request = Named(who, number, /*exclusive=*/true);
@@ -364,7 +364,7 @@ TEST_F(LockLimitsTest, RequestsThatWait) {
   EXPECT_EQ(wait(2, 8), Outcome::kWaiting);
 }
 
-TEST_F(LockLimitsTest, SharesOfAnAddress) {
+TEST_F(LockLimitsTest, SharesPerAddressAreBounded) {
   const auto share = [&](uint32_t who, size_t number) {
     return table_.Share({.file = "handle",
                          .client = Named(who, number).owner.client,
@@ -382,7 +382,7 @@ class FixedShareTest : public LockLimitsTest {
   FixedShareTest() : LockLimitsTest({.files = 64, .waiting = 32, .shares = 16, .of_address = 50}) {}
 };
 
-TEST_F(FixedShareTest, IsOneAddressesOfWhatIsLeft) {
+TEST_F(FixedShareTest, LimitsEachAddressToTheGivenNumber) {
   EXPECT_EQ(LockAll(1), 50u);
   EXPECT_EQ(LockAll(2), 14u);
   EXPECT_EQ(LockAll(3), 0u);
@@ -409,7 +409,7 @@ TEST_F(LockTableTest, SharesDenyEachOther) {
   EXPECT_EQ(table_.Share(share(4, 0, kFsh4Both)), Outcome::kGranted);
 }
 
-TEST_F(LockTableTest, WhatCannotBeLockedSo) {
+TEST_F(LockTableTest, AnExclusiveLockNeedsAWritableDescriptor) {
   Fd reader(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(table_.Lock(Of(1), false, std::move(reader)), Outcome::kFailed);
   EXPECT_EQ(Lock(Of(2)), Outcome::kGranted);

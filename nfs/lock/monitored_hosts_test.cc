@@ -34,7 +34,7 @@ class MonitoredHostsTest : public testing::Test {
   std::string directory_, path_;
 };
 
-TEST_F(MonitoredHostsTest, EachStartIsAnotherOddState) {
+TEST_F(MonitoredHostsTest, EachStartHasAHigherOddState) {
   uint32_t last = 0;
   for (int i = 0; i < 3; ++i) {
     const auto hosts = Open();
@@ -45,7 +45,7 @@ TEST_F(MonitoredHostsTest, EachStartIsAnotherOddState) {
   }
 }
 
-TEST_F(MonitoredHostsTest, WhoWasThereIsKnownUntilItsTimeIsOver) {
+TEST_F(MonitoredHostsTest, EarlierHostsAreListedUntilTheReclaimTimeEnds) {
   {
     const auto hosts = Open();
     for (const Gid& host : {kHostOne, kHostTwo, kHostThree, kHostOne})
@@ -71,7 +71,7 @@ TEST_F(MonitoredHostsTest, WhoWasThereIsKnownUntilItsTimeIsOver) {
   EXPECT_THAT(Open()->before(), ElementsAre(kHostOne, kHostTwo));
 }
 
-TEST_F(MonitoredHostsTest, AmongManyWhoHoldsNothingMakesRoom) {
+TEST_F(MonitoredHostsTest, AboveTheLimitHostsWithoutLocksAreRemoved) {
   const auto host = [](size_t number) { return Gid::FromIpv4(static_cast<uint32_t>(number)); };
   {
     const auto hosts = Open();
@@ -92,13 +92,13 @@ TEST_F(MonitoredHostsTest, AmongManyWhoHoldsNothingMakesRoom) {
 }
 
 // The server is killed once more after it has told, and before the host has asked for its locks.
-TEST_F(MonitoredHostsTest, WhoWasToldAndHasNotAskedYetIsToldAgain) {
+TEST_F(MonitoredHostsTest, ANotifiedHostIsNotifiedAgainAfterARestart) {
   EXPECT_TRUE(Open()->Add(kHostOne).ok());
   EXPECT_TRUE(Open()->Told(kHostOne).ok());
   EXPECT_THAT(Open()->before(), ElementsAre(kHostOne));
 }
 
-TEST_F(MonitoredHostsTest, WhoHoldsNothingIsForgottenOfThoseThatWereAdded) {
+TEST_F(MonitoredHostsTest, KeepOnlyRemovesAddedHostsWithoutLocks) {
   EXPECT_TRUE(Open()->Add(kHostOne).ok());
   {
     const auto hosts = Open();
@@ -109,7 +109,7 @@ TEST_F(MonitoredHostsTest, WhoHoldsNothingIsForgottenOfThoseThatWereAdded) {
   EXPECT_THAT(Open()->before(), ElementsAre(kHostOne, kHostThree));
 }
 
-TEST_F(MonitoredHostsTest, NoMoreThanSoMany) {
+TEST_F(MonitoredHostsTest, HostsAboveTheMaximumAreRefused) {
   std::ofstream file(path_);
   file << "state 7\n";
   for (uint32_t i = 0; i < MonitoredHosts::kMaxHosts; ++i)
@@ -124,7 +124,7 @@ TEST_F(MonitoredHostsTest, NoMoreThanSoMany) {
   }
 }
 
-TEST_F(MonitoredHostsTest, WhatIsNoListIsLeftAlone) {
+TEST_F(MonitoredHostsTest, AnInvalidFileIsAnErrorAndNotOverwritten) {
   for (const char* text : {"nonsense\n", "state x\n", "host 10.0.0\n"}) {
     std::ofstream(path_) << text;
     const absl::Status status = MonitoredHosts::Open(path_).status();
@@ -134,7 +134,7 @@ TEST_F(MonitoredHostsTest, WhatIsNoListIsLeftAlone) {
   EXPECT_FALSE(MonitoredHosts::Open(directory_ + "/none/hosts").ok());
 }
 
-TEST_F(MonitoredHostsTest, WhatCannotBeWrittenIsNotAdded) {
+TEST_F(MonitoredHostsTest, AHostThatCannotBeWrittenIsNotAdded) {
   auto hosts = Open();
   // In the way of the new file.
   ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);
@@ -145,7 +145,7 @@ TEST_F(MonitoredHostsTest, WhatCannotBeWrittenIsNotAdded) {
   EXPECT_THAT(Open()->before(), ElementsAre(kHostTwo));
 }
 
-TEST_F(MonitoredHostsTest, IsOneServersAtATime) {
+TEST_F(MonitoredHostsTest, OnlyOneServerCanOpenTheFile) {
   auto hosts = Open();
   const absl::Status status = MonitoredHosts::Open(path_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;

@@ -9,7 +9,7 @@ namespace pollux::nfs {
 namespace {
 
 // LOCK of Linux's client, as it stands on the wire: blocking, exclusive, the whole file.
-TEST(NlmTest, LockAsLinuxSendsIt) {
+TEST(NlmTest, DecodesALockCallOfLinux) {
   const std::string bytes(
       "\0\0\0\4\x12\x34\x56\x78"          // cookie
       "\0\0\0\1\0\0\0\1"                  // block, exclusive
@@ -35,7 +35,7 @@ TEST(NlmTest, LockAsLinuxSendsIt) {
   EXPECT_EQ(again, wire);
 }
 
-TEST(NlmTest, OnlyADeniedTestNamesAHolder) {
+TEST(NlmTest, OnlyADeniedTestResultHasAHolder) {
   std::vector<uint8_t> space(256);
   for (const auto& [stat, bytes] :
        {std::pair(Nlm4Stats::kGranted, 8u), {Nlm4Stats::kDenied, 36u}}) {

@@ -8,7 +8,7 @@
 namespace pollux::nfs {
 namespace {
 
-TEST(NsmTest, AnotherHostHasStarted) {
+TEST(NsmTest, DecodesANotifyCall) {
   const std::string bytes("\0\0\0\5guest\0\0\0\0\0\0\5", 16);
   const std::vector<uint8_t> wire(bytes.begin(), bytes.end());
   StatChge change;

@@ -33,7 +33,7 @@ class SilentHost {
   std::atomic<size_t> called_ = 0;
 };
 
-TEST(OutgoingCallsTest, ToAHostInTheirOrder) {
+TEST(OutgoingCallsTest, CallsToOneHostKeepTheirOrder) {
   std::vector<int> made;
   std::promise<void> last;
   OutgoingCalls calls;
@@ -51,7 +51,7 @@ TEST(OutgoingCallsTest, ToAHostInTheirOrder) {
   EXPECT_EQ(made, (std::vector{0, 1, 2}));
 }
 
-TEST(OutgoingCallsTest, OneThatIsSilentHoldsUpNoOther) {
+TEST(OutgoingCallsTest, ASilentHostDoesNotDelayOthers) {
   SilentHost host;
   OutgoingCalls calls;
   for (size_t i = 0; i < OutgoingCalls::kMaxWaitingOfHost; ++i) {
@@ -67,7 +67,7 @@ TEST(OutgoingCallsTest, OneThatIsSilentHoldsUpNoOther) {
   host.AwaitCalls(OutgoingCalls::kMaxWaitingOfHost);
 }
 
-TEST(OutgoingCallsTest, WhatWaitsForOneThatDoesNotAnswerIsDropped) {
+TEST(OutgoingCallsTest, CallsBehindAFailedCallAreDropped) {
   SilentHost host;
   OutgoingCalls calls;
   std::atomic<int> made = 0;
@@ -93,7 +93,7 @@ TEST(OutgoingCallsTest, WhatWaitsForOneThatDoesNotAnswerIsDropped) {
   EXPECT_EQ(made, 0);
 }
 
-TEST(OutgoingCallsTest, SoManyWaitOfAHostAndOfAll) {
+TEST(OutgoingCallsTest, WaitingCallsAreBoundedPerHostAndInTotal) {
   SilentHost hosts;
   std::atomic<size_t> made = 0;
   const auto count = [&made] {

@@ -16,7 +16,7 @@
 namespace pollux::nfs {
 namespace {
 
-TEST(RestartNotifierTest, AHostHearsTheState) {
+TEST(RestartNotifierTest, NotifyCarriesNameAndState) {
   int heard = 0;
   {
     oncrpc::TcpServer server(
@@ -54,7 +54,7 @@ class NotifiedHostsTest : public testing::Test {
 
 // All are told, once, though one of them does not answer; the others are forgotten when the time is
 // over in which they may ask.
-TEST_F(NotifiedHostsTest, EachIsToldAndForgotten) {
+TEST_F(NotifiedHostsTest, EachHostIsNotifiedOnceAndThenRemoved) {
   constexpr uint32_t kHosts = 13;
   const Gid silent = Gid::FromIpv4(0);
   {
@@ -84,7 +84,7 @@ TEST_F(NotifiedHostsTest, EachIsToldAndForgotten) {
   EXPECT_EQ(Open()->before(), std::set<Gid>{silent});
 }
 
-TEST_F(NotifiedHostsTest, SilentOnesHoldUpNoOther) {
+TEST_F(NotifiedHostsTest, SilentHostsDoNotDelayOthers) {
   constexpr uint32_t kSilent = RestartNotifier::kMaxThreads / 8;
   {
     const auto hosts = Open();

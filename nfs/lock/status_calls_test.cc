@@ -43,7 +43,7 @@ class StatusCallsTest : public testing::Test {
   }};
 };
 
-TEST_F(StatusCallsTest, AHostHasStarted) {
+TEST_F(StatusCallsTest, NotifyReportsTheRestartOfTheSender) {
   EXPECT_EQ(StatusOf(NsmProcedure::kNotify, StatChge{.mon_name = {"guest"}, .state = 5}),
             oncrpc::AcceptStatus::kSuccess);
   EXPECT_EQ(state_, 5u);
@@ -52,13 +52,13 @@ TEST_F(StatusCallsTest, AHostHasStarted) {
   EXPECT_TRUE(Ask(NsmProcedure::kNotify, StatChge{.mon_name = {"guest"}, .state = 7}).empty());
 }
 
-TEST_F(StatusCallsTest, WhoeverSendsADatagramHasToKnowTheName) {
+TEST_F(StatusCallsTest, NotifyByUdpMustNameTheHost) {
   const StatChge change{.mon_name = {"guest"}, .state = 5};
   EXPECT_FALSE(Ask(NsmProcedure::kNotify, change, /*connected=*/false).empty());
   EXPECT_EQ(name_, "guest");
 }
 
-TEST_F(StatusCallsTest, OtherCalls) {
+TEST_F(StatusCallsTest, UnknownProceduresAndMalformedArgumentsAreRefused) {
   EXPECT_EQ(StatusOf(NsmProcedure::kNull, oncrpc::Void()), oncrpc::AcceptStatus::kSuccess);
   EXPECT_EQ(StatusOf(NsmProcedure::kNotify, oncrpc::Void()),
             oncrpc::AcceptStatus::kGarbageArguments);

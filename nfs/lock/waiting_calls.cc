@@ -4,8 +4,8 @@
 
 namespace pollux::nfs {
 
-WaitingCalls::WaitingCalls(std::chrono::steady_clock::duration patience)
-    : patience_(patience), thread_([this] { Work(); }) {}
+WaitingCalls::WaitingCalls(std::chrono::steady_clock::duration timeout)
+    : timeout_(timeout), thread_([this] { Work(); }) {}
 
 WaitingCalls::~WaitingCalls() {
   {
@@ -18,7 +18,7 @@ WaitingCalls::~WaitingCalls() {
 
 uint64_t WaitingCalls::Add(PutOff put_off) {
   const std::lock_guard lock(mutex_);
-  const auto until = std::chrono::steady_clock::now() + patience_;
+  const auto until = std::chrono::steady_clock::now() + timeout_;
   waiting_.emplace(++last_, Waiting{.until = until, .put_off = std::move(put_off)});
   // Else the thread has an earlier one to look after.
   if (waiting_.size() == 1) changed_.notify_one();

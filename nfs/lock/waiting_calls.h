@@ -20,7 +20,7 @@ class WaitingCalls {
   // Answers a call whose time has passed. Must not block.
   using PutOff = absl::AnyInvocable<void()>;
 
-  explicit WaitingCalls(std::chrono::steady_clock::duration patience);
+  explicit WaitingCalls(std::chrono::steady_clock::duration timeout);
   // Drops the calls that still wait, without calling PutOff.
   ~WaitingCalls();
   WaitingCalls(const WaitingCalls&) = delete;
@@ -38,7 +38,7 @@ class WaitingCalls {
   };
   void Work();
 
-  const std::chrono::steady_clock::duration patience_;
+  const std::chrono::steady_clock::duration timeout_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;

@@ -11,7 +11,7 @@ namespace {
 // A guard against hanging, not an expectation.
 constexpr std::chrono::hours kLong{1};
 
-TEST(WaitingCallsTest, WhatIsTakenIsNotPutOff) {
+TEST(WaitingCallsTest, ATakenCallIsNotDeferred) {
   bool put_off = false;
   {
     WaitingCalls calls(kLong);
@@ -24,7 +24,7 @@ TEST(WaitingCallsTest, WhatIsTakenIsNotPutOff) {
   EXPECT_FALSE(put_off);
 }
 
-TEST(WaitingCallsTest, OthersArePutOffInTheirOrder) {
+TEST(WaitingCallsTest, OtherCallsAreDeferredInOrder) {
   std::promise<void> done;
   std::vector<int> order;
   uint64_t last = 0;

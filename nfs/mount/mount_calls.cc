@@ -40,7 +40,7 @@ void MountCalls::Serve(oncrpc::ServiceCall call) {
   std::list<std::string> names;
   switch (static_cast<MountProcedure>(call.procedure())) {
     case MountProcedure::kNull:
-      return call.Answer(oncrpc::Void());
+      return call.Reply(oncrpc::Void());
     case MountProcedure::kMnt:
       return Mount(std::move(call));
     case MountProcedure::kDump:
@@ -48,12 +48,12 @@ void MountCalls::Serve(oncrpc::ServiceCall call) {
     case MountProcedure::kUmnt:
       if (!call.Read(&path)) return call.Fail(AcceptStatus::kGarbageArguments);
       if (!path.path.text.empty()) Unmount(call.client(), path.path.text);
-      return call.Answer(oncrpc::Void());
+      return call.Reply(oncrpc::Void());
     case MountProcedure::kUmntall:
       Unmount(call.client(), {});
-      return call.Answer(oncrpc::Void());
+      return call.Reply(oncrpc::Void());
     case MountProcedure::kExport:
-      return call.Answer(List(&names), call.list_bytes());
+      return call.Reply(List(&names), call.list_bytes());
   }
   call.Fail(AcceptStatus::kProcedureUnavailable);
 }
@@ -77,7 +77,7 @@ void MountCalls::Mount(oncrpc::ServiceCall call) {
                          ? "nothing is exported there"
                          : absl::StrCat("the export ", chosen->tree->exported().directory,
                                         " is for other clients (clients=)"));
-    return call.Answer(MountRes{.status = Nfsstat3::kAcces});
+    return call.Reply(MountRes{.status = Nfsstat3::kAcces});
   }
   auto find = [tree = chosen->tree.get(), remembered = remembered_, refusals = refusals_,
                path = std::string(path), rest_at, call = std::move(call)](Identity&) mutable {
@@ -87,7 +87,7 @@ void MountCalls::Mount(oncrpc::ServiceCall call) {
     } else {
       refusals->Write(call.client(), path, Words(found.status));
     }
-    call.Answer(found);
+    call.Reply(found);
   };
   // What storage has no room for is not answered, and is asked again.
   chosen->storage->RunControlCall(std::move(find));
@@ -126,7 +126,7 @@ void MountCalls::Dump(oncrpc::ServiceCall call) {
   for (const Remembered::Mounted& mounted : remembered_->mounted) {
     list.items.push_back({.hostname = {mounted.host}, .directory = {mounted.directory}});
   }
-  call.Answer(list, call.list_bytes());
+  call.Reply(list, call.list_bytes());
 }
 
 Exports MountCalls::List(std::list<std::string>* names) const {

@@ -106,7 +106,7 @@ class MountCallsTest : public testing::Test {
   absl::Span<const uint8_t> results_;
 };
 
-TEST_F(MountCallsTest, HandlesAreThoseOfTheExports) {
+TEST_F(MountCallsTest, MountReturnsTheHandleOfTheExport) {
   const MountRes root = Mount(Path("a"));
   ASSERT_EQ(root.status, Nfsstat3::kOk);
   EXPECT_THAT(root.resok.auth_flavors.items, ElementsAre(1, 0));
@@ -121,7 +121,7 @@ TEST_F(MountCallsTest, HandlesAreThoseOfTheExports) {
   EXPECT_EQ(tree.Find(Mount(Path("a/sub")).resok.fhandle.span(), &object), Nfsstat3::kOk);
 }
 
-TEST_F(MountCallsTest, WhatCannotBeMounted) {
+TEST_F(MountCallsTest, InvalidPathsGetTheMatchingStatus) {
   EXPECT_EQ(Mount(directory_).status, Nfsstat3::kAcces);
   EXPECT_EQ(Mount("/").status, Nfsstat3::kAcces);
   EXPECT_EQ(Mount("").status, Nfsstat3::kAcces);
@@ -137,7 +137,7 @@ TEST_F(MountCallsTest, WhatCannotBeMounted) {
   EXPECT_EQ(Mount(Path("b"), *ParseAddress("192.0.2.9")).status, Nfsstat3::kOk);
 }
 
-TEST_F(MountCallsTest, WhatIsRefusedIsLoggedOnce) {
+TEST_F(MountCallsTest, RefusalsAreLoggedOnce) {
   Mount(Path("a"));
   for (int i = 0; i < 2; ++i) {
     Mount(directory_ + "/");
@@ -152,7 +152,7 @@ TEST_F(MountCallsTest, WhatIsRefusedIsLoggedOnce) {
                   "(NFS3ERR_NOENT)"));
 }
 
-TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElse) {
+TEST_F(MountCallsTest, AStalledFileSystemDoesNotDelayOtherMounts) {
   StalledStorage stalled(exports_->all()[0]->storage.get());
   const auto serve = [this](oncrpc::ServiceCall call) { calls_->Serve(std::move(call)); };
   const oncrpc::CallHeader header = Header(static_cast<uint32_t>(MountProcedure::kMnt));
@@ -167,7 +167,7 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElse) {
 }
 
 // As clients come: who has no answer sends its datagram again, and others come.
-TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
+TEST_F(MountCallsTest, AStalledFileSystemDoesNotDelayOtherMountsByUdp) {
   auto server = oncrpc::UdpService::Listen(
       0, MountCalls::kMaxCallBytes,
       oncrpc::HandlerOf(MountCalls::kProgram,
@@ -177,8 +177,8 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
   const auto to = oncrpc::ToSockaddr({.address = kLocal, .port = (*server)->port()});
   ASSERT_EQ(connect(socket.get(), to.get(), to.length), 0);
   // A guard against hanging.
-  const timeval patience = {.tv_sec = 100, .tv_usec = 0};
-  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const timeval timeout = {.tv_sec = 100, .tv_usec = 0};
+  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   const auto send_mount = [&](const std::string& path, uint32_t xid) {
     std::vector<uint8_t> message(2048);
     oncrpc::CallHeader header = Header(static_cast<uint32_t>(MountProcedure::kMnt));
@@ -211,7 +211,7 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
   while (exports_->control_work() > 0) std::this_thread::yield();
 }
 
-TEST_F(MountCallsTest, LongListsDoNotGoByDatagram) {
+TEST_F(MountCallsTest, AListTooLongForADatagramIsASystemError) {
   constexpr uint32_t kEnough = oncrpc::ServiceCall::kMaxListByDatagram / 8;
   for (uint32_t i = 0; i < kEnough; ++i) Mount(Path("a"), Gid::FromIpv4(i));
   EXPECT_EQ(Dump().size(), kEnough);
@@ -221,7 +221,7 @@ TEST_F(MountCallsTest, LongListsDoNotGoByDatagram) {
   EXPECT_TRUE(results_.empty());
 }
 
-TEST_F(MountCallsTest, RemembersWhoMountedWhat) {
+TEST_F(MountCallsTest, DumpListsClientsAndTheirMounts) {
   const Gid other = *ParseAddress("192.0.2.9");
   Mount(Path("a"));
   Mount(Path("a"));
@@ -240,7 +240,7 @@ TEST_F(MountCallsTest, RemembersWhoMountedWhat) {
   EXPECT_EQ(Dump().size(), MountCalls::kMaxRemembered);
 }
 
-TEST_F(MountCallsTest, ListsTheExports) {
+TEST_F(MountCallsTest, ExportListsDirectoriesAndGroups) {
   Exports exports;
   Ask(MountProcedure::kExport, oncrpc::Void{});
   ASSERT_TRUE(oncrpc::Decode(oncrpc::XdrReader(results_), &exports));
@@ -250,7 +250,7 @@ TEST_F(MountCallsTest, ListsTheExports) {
   EXPECT_EQ(exports.items[2].groups.items[0].name.text, "192.0.2.0/24");
 }
 
-TEST_F(MountCallsTest, WhatIsNoneOfItsCalls) {
+TEST_F(MountCallsTest, UnknownProceduresAndMalformedArgumentsAreRefused) {
   using oncrpc::AcceptStatus;
   EXPECT_EQ(Ask(MountProcedure::kNull, oncrpc::Void{}), AcceptStatus::kSuccess);
   EXPECT_EQ(Ask(Header(6), oncrpc::Void{}).accept_status, AcceptStatus::kProcedureUnavailable);

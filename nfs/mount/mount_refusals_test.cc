@@ -18,7 +18,7 @@ class MountRefusalsTest : public testing::Test {
   MountRefusals refusals_{[this](const std::string& line) { lines_.push_back(line); }};
 };
 
-TEST_F(MountRefusalsTest, OnceAClientAndPath) {
+TEST_F(MountRefusalsTest, EachClientAndPathIsLoggedOnce) {
   for (int i = 0; i < 3; ++i) {
     refusals_.Write(one_, "/srv", "closed");
     refusals_.Write(one_, "/", "closed");
@@ -29,12 +29,12 @@ TEST_F(MountRefusalsTest, OnceAClientAndPath) {
                                   "192.0.2.10 may not mount \"/srv\": closed"));
 }
 
-TEST_F(MountRefusalsTest, APathIsOneWordOfOneLine) {
+TEST_F(MountRefusalsTest, PathsAreQuotedAndEscaped) {
   refusals_.Write(one_, "/a\n\x1B[2J\"", "closed");
   EXPECT_THAT(lines_, ElementsAre(R"(192.0.2.9 may not mount "/a\n\033[2J\"": closed)"));
 }
 
-TEST_F(MountRefusalsTest, SoManyAMinute) {
+TEST_F(MountRefusalsTest, LinesPerMinuteAreBounded) {
   for (uint32_t i = 0; i < 3 * MountRefusals::kLinesPerMinute; ++i) {
     refusals_.Write(Gid::FromIpv4(i), "/srv", "closed");
   }
@@ -43,7 +43,9 @@ TEST_F(MountRefusalsTest, SoManyAMinute) {
   EXPECT_LE(lines_.size(), 2 * MountRefusals::kLinesPerMinute);
 }
 
-TEST_F(MountRefusalsTest, WithoutALog) { MountRefusals(nullptr).Write(one_, "/srv", "closed"); }
+TEST_F(MountRefusalsTest, WithoutALogWriteDoesNothing) {
+  MountRefusals(nullptr).Write(one_, "/srv", "closed");
+}
 
 }  // namespace
 }  // namespace pollux::nfs

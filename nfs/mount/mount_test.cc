@@ -8,7 +8,7 @@
 namespace pollux::nfs {
 namespace {
 
-TEST(MountTest, ExportsAreAListOfLists) {
+TEST(MountTest, ExportListRoundTrips) {
   Exports exports;
   exports.items.push_back({.dir = {"/a"}, .groups = {{Groupnode{{"host"}}}}});
   exports.items.push_back({.dir = {"/bc"}, .groups = {}});
@@ -24,7 +24,7 @@ TEST(MountTest, ExportsAreAListOfLists) {
   EXPECT_EQ(decoded.items[1].dir.text, "/bc");
 }
 
-TEST(MountTest, AMountIsAHandleAndFlavors) {
+TEST(MountTest, MountResultRoundTrips) {
   MountRes result;
   result.resok.fhandle = {.bytes = {0xAB}, .size = 1};
   result.resok.auth_flavors.items = {1, 390003};
@@ -37,7 +37,7 @@ TEST(MountTest, AMountIsAHandleAndFlavors) {
   EXPECT_EQ(decoded.resok.auth_flavors.items, result.resok.auth_flavors.items);
 }
 
-TEST(MountTest, APathPastItsBoundIsNotSent) {
+TEST(MountTest, APathAboveTheLimitIsNotEncoded) {
   const std::string path(kMntpathlen + 1, '/');
   EXPECT_TRUE(Encoding(Dirpath{{path}}).empty());
 }

@@ -23,7 +23,7 @@ class AttributeCallsTest : public ExportOnDisk {
   }
 };
 
-TEST_F(AttributeCallsTest, GetattrTellsWhatStatTells) {
+TEST_F(AttributeCallsTest, GetattrMatchesStat) {
   MakeFile("f", "twelve bytes", 04711);
   const GetattrRes got = Getattr(context_, {.object = HandleOf("f")});
   ASSERT_EQ(got.status, Nfsstat3::kOk);
@@ -38,7 +38,7 @@ TEST_F(AttributeCallsTest, GetattrTellsWhatStatTells) {
   EXPECT_EQ(Getattr(context_, {}).status, Nfsstat3::kBadhandle);
 }
 
-TEST_F(AttributeCallsTest, SetattrIsTheOwners) {
+TEST_F(AttributeCallsTest, OnlyTheOwnerMaySetAttributes) {
   MakeFile("f", "text");
   EXPECT_EQ(Set("f", {.mode = 0600}), Nfsstat3::kPerm);
   EXPECT_EQ(Set("f", {.size = 1}), Nfsstat3::kAcces);
@@ -92,7 +92,7 @@ class ChownTest : public AttributeCallsTest {
 };
 
 // chown(2) to what it has already is a change all the same.
-TEST_F(ChownTest, ToTheSameOwnerTakesTheSetIdBits) {
+TEST_F(ChownTest, ChownToTheSameOwnerClearsTheSetIdBits) {
   const Credential root{.uid = 0, .gid = 0, .groups = {}};
   for (const Credential& caller : {context_.caller, root}) {
     for (const Sattr3& same : same_owner_) {
@@ -108,7 +108,7 @@ TEST_F(ChownTest, ToTheSameOwnerTakesTheSetIdBits) {
   }
 }
 
-TEST_F(ChownTest, ToTheSameOwnerIsNotForOthers) {
+TEST_F(ChownTest, ChownToTheSameOwnerNeedsTheOwner) {
   context_.caller = {.uid = kUser + 1, .gid = kGroup, .groups = {}};
   for (const Sattr3& same : same_owner_) {
     MakeSetIds("f");
@@ -128,7 +128,7 @@ TEST_F(ChownTest, DirectoriesKeepTheSetIdBits) {
 }
 
 // The owner of a file whose group is not one of his may say it, and no other.
-TEST_F(ChownTest, TheSameGroupOfAnother) {
+TEST_F(ChownTest, TheOwnerMayChownToTheSameForeignGroup) {
   MakeSetIds("f");
   ASSERT_EQ(chown(Path("f").c_str(), kUser, kGroup + 1), 0);
   EXPECT_EQ(Set("f", {.gid = kGroup + 1}), Nfsstat3::kOk);
@@ -136,7 +136,7 @@ TEST_F(ChownTest, TheSameGroupOfAnother) {
   EXPECT_EQ(Set("f", {.gid = kGroup + 2}), Nfsstat3::kPerm);
 }
 
-TEST_F(ChownTest, AModeThatComesWithItStands) {
+TEST_F(ChownTest, AModeInTheSameCallIsKept) {
   MakeSetIds("f");
   EXPECT_EQ(Set("f", {.mode = 04711, .uid = kUser}), Nfsstat3::kOk);
   EXPECT_EQ(Mode("f"), 04711u);
@@ -144,7 +144,7 @@ TEST_F(ChownTest, AModeThatComesWithItStands) {
 
 // open(O_TRUNC) and ftruncate(2) of Linux's client: the size, and the server's time for mtime
 // alone. Who may write may do both, as on any local file system.
-TEST_F(AttributeCallsTest, WhoMayWriteMayTruncate) {
+TEST_F(AttributeCallsTest, AWriterMayTruncate) {
   MakeFile("f", "text", 0666);
   const Sattr3 truncation{.size = 2, .mtime = {.set_it = TimeHow::kSetToServerTime}};
   EXPECT_EQ(Set("f", truncation), Nfsstat3::kOk);
@@ -157,14 +157,14 @@ TEST_F(AttributeCallsTest, WhoMayWriteMayTruncate) {
             Nfsstat3::kOk);
 }
 
-TEST_F(AttributeCallsTest, AFileGrowsByZeros) {
+TEST_F(AttributeCallsTest, AGrowingSizeFillsWithZeros) {
   MakeFile("f", "text", 0666);
   EXPECT_EQ(Set("f", {.size = 7}), Nfsstat3::kOk);
   EXPECT_EQ(Text("f"), std::string("text\0\0\0", 7));
 }
 
 // Times are set by root's leave: it is for SETATTR itself to refuse.
-TEST_F(AttributeCallsTest, WhoMayNotWriteSetsNoTimes) {
+TEST_F(AttributeCallsTest, SettingTimesNeedsWritePermissionOrTheOwner) {
   constexpr SetTime3 kNow{.set_it = TimeHow::kSetToServerTime};
   constexpr SetTime3 kThen{.set_it = TimeHow::kSetToClientTime, .time = {5, 6}};
   MakeFile("f", "text", 0644);
@@ -180,7 +180,7 @@ TEST_F(AttributeCallsTest, WhoMayNotWriteSetsNoTimes) {
   EXPECT_NE(Stat("g").st_mtim.tv_sec, 5);
 }
 
-TEST_F(AttributeCallsTest, SetattrOfALinkIsNotOfItsTarget) {
+TEST_F(AttributeCallsTest, SetattrOfASymlinkDoesNotChangeItsTarget) {
   MakeFile("f", "text");
   ASSERT_EQ(symlink("f", Path("l").c_str()), 0);
   ASSERT_EQ(lchown(Path("l").c_str(), kUser, kGroup), 0);
@@ -190,7 +190,7 @@ TEST_F(AttributeCallsTest, SetattrOfALinkIsNotOfItsTarget) {
   EXPECT_NE(Stat("f").st_mtim.tv_sec, 5);
 }
 
-TEST_F(AttributeCallsTest, GuardAndWcc) {
+TEST_F(AttributeCallsTest, SetattrChecksTheGuardAndReturnsWccData) {
   MakeFile("f", "text");
   ASSERT_EQ(chown(Path("f").c_str(), kUser, kGroup), 0);
   const Nfstime3 ctime = Getattr(context_, {.object = HandleOf("f")}).resok.ctime;
@@ -208,7 +208,7 @@ TEST_F(AttributeCallsTest, GuardAndWcc) {
   EXPECT_EQ(done.resok.after->size, 3u);
 }
 
-TEST_F(AttributeCallsTest, ReadOnlyExport) {
+TEST_F(AttributeCallsTest, AReadOnlyExportRefusesSetattr) {
   MakeFile("f", "text", 0666);
   exported_.read_only = true;
   OpenTree();
@@ -217,7 +217,7 @@ TEST_F(AttributeCallsTest, ReadOnlyExport) {
   EXPECT_EQ(Granted("f"), kAccess3Read);
 }
 
-TEST_F(AttributeCallsTest, AccessAsTheFileSystemGivesIt) {
+TEST_F(AttributeCallsTest, AccessMatchesTheFileMode) {
   MakeFile("f", "text", 0751);
   EXPECT_EQ(Granted("f"), kAccess3Execute);
   context_.caller.groups = {Stat("f").st_gid};
@@ -229,7 +229,7 @@ TEST_F(AttributeCallsTest, AccessAsTheFileSystemGivesIt) {
   EXPECT_EQ(Granted(""), kAccess3Read | kAccess3Lookup);
 }
 
-TEST_F(AttributeCallsTest, TheFileSystem) {
+TEST_F(AttributeCallsTest, FsstatFsinfoAndPathconfReportTheLimits) {
   const FsstatRes space = Fsstat(context_, {.object = Root()});
   ASSERT_EQ(space.status, Nfsstat3::kOk);
   EXPECT_GT(space.resok.tbytes, 0u);

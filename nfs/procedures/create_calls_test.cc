@@ -21,7 +21,7 @@ class CreateCallsTest : public ExportOnDisk {
   }
 };
 
-TEST_F(CreateCallsTest, GuardedMakesOnce) {
+TEST_F(CreateCallsTest, GuardedCreateRefusesAnExistingFile) {
   const CreateRes made = MakeNew("f", Createmode3::kGuarded, {.mode = 0666});
   ASSERT_EQ(made.status, Nfsstat3::kOk);
   EXPECT_EQ(*made.resok.obj, HandleOf("f"));
@@ -40,7 +40,7 @@ TEST_F(CreateCallsTest, GuardedMakesOnce) {
             Nfsstat3::kNametoolong);
 }
 
-TEST_F(CreateCallsTest, UncheckedTakesWhatIsThere) {
+TEST_F(CreateCallsTest, UncheckedCreateAcceptsAnExistingFile) {
   MakeFile("f", "text", 0666);
   const CreateRes kept = MakeNew("f", Createmode3::kUnchecked, {.mode = 0600});
   ASSERT_EQ(kept.status, Nfsstat3::kOk);
@@ -55,7 +55,7 @@ TEST_F(CreateCallsTest, UncheckedTakesWhatIsThere) {
   EXPECT_EQ(Stat("new").st_size, 5);
 }
 
-TEST_F(CreateCallsTest, GivenAwayWithItsSetUserIdBit) {
+TEST_F(CreateCallsTest, SetUserIdBitIsKeptWithANewOwner) {
   context_.caller = {.uid = 0, .gid = 0, .groups = {}};
   ASSERT_EQ(MakeNew("f", Createmode3::kGuarded, {.mode = 04755, .uid = kUser}).status,
             Nfsstat3::kOk);
@@ -63,7 +63,7 @@ TEST_F(CreateCallsTest, GivenAwayWithItsSetUserIdBit) {
   EXPECT_EQ(Stat("f").st_mode & 07777, 04755u);
 }
 
-TEST_F(CreateCallsTest, ExclusiveFindsItsOwn) {
+TEST_F(CreateCallsTest, ARepeatedExclusiveCreateFindsItsFile) {
   const uint64_t verf = 0x0123456789ABCDEF;
   const CreateRes made = MakeExclusive("f", verf);
   ASSERT_EQ(made.status, Nfsstat3::kOk);
@@ -81,7 +81,7 @@ TEST_F(CreateCallsTest, ExclusiveFindsItsOwn) {
   EXPECT_EQ(MakeExclusive("f", verf).status, Nfsstat3::kExist);
 }
 
-TEST_F(CreateCallsTest, DirectoriesAndLinks) {
+TEST_F(CreateCallsTest, MkdirAndSymlinkCreateTheirObject) {
   const CreateRes made = Mkdir(context_, {.where = At("d"), .attributes = {.mode = 02751}});
   ASSERT_EQ(made.status, Nfsstat3::kOk);
   EXPECT_EQ(made.resok.obj_attributes->type, Ftype3::kDir);
@@ -98,7 +98,7 @@ TEST_F(CreateCallsTest, DirectoriesAndLinks) {
   EXPECT_EQ(Symlink(context_, {.where = At("empty")}).status, Nfsstat3::kInval);
 }
 
-TEST_F(CreateCallsTest, NodesOfEveryKind) {
+TEST_F(CreateCallsTest, MknodCreatesEveryTypeOfNode) {
   for (const auto& [type, mode] : {std::pair(Ftype3::kFifo, S_IFIFO), {Ftype3::kSock, S_IFSOCK}}) {
     const std::string name = mode == S_IFIFO ? "fifo" : "socket";
     ASSERT_EQ(
@@ -117,7 +117,7 @@ TEST_F(CreateCallsTest, NodesOfEveryKind) {
             Nfsstat3::kBadtype);
 }
 
-TEST_F(CreateCallsTest, NotWithoutTheRight) {
+TEST_F(CreateCallsTest, CreateNeedsWritePermissionAndAWritableExport) {
   ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
   EXPECT_EQ(MakeNew("f", Createmode3::kUnchecked, {}).status, Nfsstat3::kAcces);
   EXPECT_EQ(Mkdir(context_, {.where = At("d")}).status, Nfsstat3::kAcces);

@@ -43,7 +43,7 @@ std::string TextOf(const ReadRes& read) {
   return {read.resok.data.bytes.begin(), read.resok.data.bytes.end()};
 }
 
-TEST_F(DataCallsTest, ReadsToTheEndAndSaysSo) {
+TEST_F(DataCallsTest, AReadThatReachesTheEndSetsEof) {
   MakeFile("f", "0123456789");
   ReadRes read = Read("f", 0, 4);
   EXPECT_EQ(TextOf(read), "0123");
@@ -63,7 +63,7 @@ TEST_F(DataCallsTest, ReadsToTheEndAndSaysSo) {
   EXPECT_FALSE(Read("f", 0, 0).resok.eof);
 }
 
-TEST_F(DataCallsTest, ShortOfTheEndIsNotTheEnd) {
+TEST_F(DataCallsTest, AShortReadDoesNotSetEof) {
   MakeFile("f", "0123456789");
   const ReadArgs args{.file = HandleOf("f"), .offset = 2, .count = 100};
   for (const auto& [done, eof] : {std::pair(3, false), {8, true}, {0, true}}) {
@@ -75,7 +75,7 @@ TEST_F(DataCallsTest, ShortOfTheEndIsNotTheEnd) {
   }
 }
 
-TEST_F(DataCallsTest, WhoMayRead) {
+TEST_F(DataCallsTest, ReadNeedsReadOrExecutePermissionOrTheOwner) {
   MakeFile("f", "text", 0600);
   EXPECT_EQ(Read("f", 0, 4).status, Nfsstat3::kAcces);
   // A program's pages are read to execute it.
@@ -90,7 +90,7 @@ TEST_F(DataCallsTest, WhoMayRead) {
   EXPECT_EQ(Read("fifo", 0, 4).status, Nfsstat3::kInval);
 }
 
-TEST_F(DataCallsTest, WriteSaysWhatIsToBeStoredHow) {
+TEST_F(DataCallsTest, WritePassesDataOffsetAndStabilityToStorage) {
   MakeFile("f", "", 0666);
   for (const auto& [stable, flags] : {std::pair(StableHow::kUnstable, 0),
                                       {StableHow::kDataSync, RWF_DSYNC},
@@ -110,7 +110,7 @@ TEST_F(DataCallsTest, WriteSaysWhatIsToBeStoredHow) {
   }
 }
 
-TEST_F(DataCallsTest, WhatCannotBeWritten) {
+TEST_F(DataCallsTest, InvalidWritesGetTheMatchingStatus) {
   MakeFile("f", "", 0644);
   EXPECT_EQ(Write(Writing("f", 0, "text"), 0).status, Nfsstat3::kAcces);
   ASSERT_EQ(chmod(Path("f").c_str(), 0666), 0);
@@ -125,7 +125,7 @@ TEST_F(DataCallsTest, WhatCannotBeWritten) {
   EXPECT_EQ(Write(Writing("f", 0, "text"), 0).status, Nfsstat3::kRofs);
 }
 
-TEST_F(DataCallsTest, WhatStorageLosesIsWrittenAgain) {
+TEST_F(DataCallsTest, AStorageErrorChangesTheWriteVerifier) {
   MakeFile("f", "", 0666);
   EXPECT_EQ(Write(Writing("f", 0, "text"), -ENOSPC).status, Nfsstat3::kNospc);
   EXPECT_EQ(verifier_, 7u);

@@ -24,7 +24,7 @@ void Expect(Procedure procedure) {
       << static_cast<uint32_t>(procedure);
 }
 
-TEST(FailedResultsTest, AreThoseOfTheCodec) {
+TEST(FailedResultsTest, MatchTheOutputOfTheCodec) {
   Expect<GetattrRes>(Procedure::kGetattr);
   Expect<SetattrRes>(Procedure::kSetattr);
   Expect<LookupRes>(Procedure::kLookup);

@@ -39,7 +39,7 @@ class ListingCallsTest : public ExportOnDisk {
   uint64_t verf_ = 0;
 };
 
-TEST_F(ListingCallsTest, EveryEntryOnce) {
+TEST_F(ListingCallsTest, ReaddirReturnsEveryEntryOnce) {
   MakeMany();
   std::map<std::string, int> names;
   while (ReadPage(&names)) {
@@ -50,7 +50,7 @@ TEST_F(ListingCallsTest, EveryEntryOnce) {
   EXPECT_TRUE(names.contains(".."));
 }
 
-TEST_F(ListingCallsTest, CookiesHoldWhileEntriesGo) {
+TEST_F(ListingCallsTest, CookiesStayValidWhileEntriesAreRemoved) {
   MakeMany();
   std::map<std::string, int> names;
   std::set<std::string> removed;
@@ -64,7 +64,7 @@ TEST_F(ListingCallsTest, CookiesHoldWhileEntriesGo) {
   for (const auto& [name, times] : names) EXPECT_EQ(times, 1) << name;
 }
 
-TEST_F(ListingCallsTest, CookiesAreOfOneDirectoryAlone) {
+TEST_F(ListingCallsTest, ReaddirChecksTheCookieVerifier) {
   MakeFile("f", "");
   std::map<std::string, int> names;
   ReadPage(&names);
@@ -77,7 +77,7 @@ TEST_F(ListingCallsTest, CookiesAreOfOneDirectoryAlone) {
             Nfsstat3::kOk);
 }
 
-TEST_F(ListingCallsTest, PlusCookiesAreOfOneDirectoryAlone) {
+TEST_F(ListingCallsTest, ReaddirplusChecksTheCookieVerifier) {
   MakeFile("f", "");
   const ReaddirplusRes page =
       Readdirplus(context_, {.dir = Root(), .dircount = 4096, .maxcount = 4096});
@@ -92,7 +92,7 @@ TEST_F(ListingCallsTest, PlusCookiesAreOfOneDirectoryAlone) {
   EXPECT_EQ(Readdirplus(context_, next).status, Nfsstat3::kBadCookie);
 }
 
-TEST_F(ListingCallsTest, PlusTellsWhatEachIs) {
+TEST_F(ListingCallsTest, ReaddirplusReturnsAttributesAndHandles) {
   MakeFile("f", "text");
   ASSERT_EQ(symlink("f", Path("l").c_str()), 0);
   const ReaddirplusRes page =
@@ -115,7 +115,7 @@ TEST_F(ListingCallsTest, PlusTellsWhatEachIs) {
   }
 }
 
-TEST_F(ListingCallsTest, PlusKeepsToItsBounds) {
+TEST_F(ListingCallsTest, ReaddirplusStaysWithinMaxcount) {
   for (int i = 0; i < 100; ++i) MakeFile(absl::StrCat("file", i), "");
   for (const uint32_t maxcount : {1024u, 4096u, 1u << 20}) {
     const ReaddirplusRes page =
@@ -130,7 +130,7 @@ TEST_F(ListingCallsTest, PlusKeepsToItsBounds) {
             1u);
 }
 
-TEST_F(ListingCallsTest, WhatCannotBeListed) {
+TEST_F(ListingCallsTest, InvalidListingsGetTheMatchingStatus) {
   MakeFile("f", "");
   EXPECT_EQ(Readdir(context_, {.dir = HandleOf("f"), .count = 4096}).status, Nfsstat3::kNotdir);
   EXPECT_EQ(Readdir(context_, {.dir = Root(), .count = 16}).status, Nfsstat3::kToosmall);

@@ -13,7 +13,7 @@ class NameCallsTest : public ExportOnDisk {
   Diropargs3 Root(std::string_view name) { return {.dir = ExportOnDisk::Root(), .name = {name}}; }
 };
 
-TEST_F(NameCallsTest, LookupFindsOneNameAndNoMore) {
+TEST_F(NameCallsTest, LookupFindsASingleName) {
   MakeFile("f", "text");
   const LookupRes found = Lookup(context_, Root("f"));
   ASSERT_EQ(found.status, Nfsstat3::kOk);
@@ -32,7 +32,7 @@ TEST_F(NameCallsTest, LookupFindsOneNameAndNoMore) {
   EXPECT_EQ(Lookup(context_, Root("f")).status, Nfsstat3::kAcces);
 }
 
-TEST_F(NameCallsTest, ReadlinkTellsTheText) {
+TEST_F(NameCallsTest, ReadlinkReturnsTheTarget) {
   const std::string text = "../../" + std::string(3000, 't');
   ASSERT_EQ(symlink(text.c_str(), Path("l").c_str()), 0);
   const ReadlinkRes read = Readlink(context_, {.symlink = HandleOf("l")});
@@ -42,7 +42,7 @@ TEST_F(NameCallsTest, ReadlinkTellsTheText) {
   EXPECT_EQ(Readlink(context_, {.symlink = HandleOf("f")}).status, Nfsstat3::kInval);
 }
 
-TEST_F(NameCallsTest, RemoveAndRmdir) {
+TEST_F(NameCallsTest, RemoveAndRmdirCheckTheType) {
   MakeFile("f", "text");
   ASSERT_EQ(mkdir(Path("d").c_str(), 0755), 0);
   MakeFile("d/f", "text");
@@ -61,7 +61,7 @@ TEST_F(NameCallsTest, RemoveAndRmdir) {
   EXPECT_EQ(Remove(context_, Root("f")).status, Nfsstat3::kNoent);
 }
 
-TEST_F(NameCallsTest, RenameBetweenDirectoriesAndOver) {
+TEST_F(NameCallsTest, RenameMovesBetweenDirectoriesAndOverAnExistingFile) {
   MakeFile("f", "one");
   MakeFile("g", "two");
   ASSERT_EQ(mkdir(Path("d").c_str(), 0777), 0);
@@ -79,7 +79,7 @@ TEST_F(NameCallsTest, RenameBetweenDirectoriesAndOver) {
   EXPECT_EQ(Rename(context_, {.from = Root(".."), .to = Root("x")}).status, Nfsstat3::kInval);
 }
 
-TEST_F(NameCallsTest, LinkIsTheSameFile) {
+TEST_F(NameCallsTest, LinkCreatesANameForTheSameFile) {
   MakeFile("f", "text", 0666);
   const LinkRes linked = Link(context_, {.file = HandleOf("f"), .link = Root("g")});
   ASSERT_EQ(linked.status, Nfsstat3::kOk);
@@ -90,7 +90,7 @@ TEST_F(NameCallsTest, LinkIsTheSameFile) {
             Nfsstat3::kPerm);
 }
 
-TEST_F(NameCallsTest, NotIntoAnotherExport) {
+TEST_F(NameCallsTest, RenameAndLinkToAnotherExportFailWithXdev) {
   MakeFile("f", "text", 0666);
   ASSERT_EQ(mkdir(Path("other").c_str(), 0777), 0);
   Export other = exported_;
@@ -103,7 +103,7 @@ TEST_F(NameCallsTest, NotIntoAnotherExport) {
   EXPECT_EQ(Text("f"), "text");
 }
 
-TEST_F(NameCallsTest, ReadOnlyExportChangesNothing) {
+TEST_F(NameCallsTest, AReadOnlyExportRefusesChanges) {
   MakeFile("f", "text");
   exported_.read_only = true;
   OpenTree();

@@ -75,45 +75,45 @@ void Call::Dispatch(Storage& storage) {
     case Procedure::kNull:
       return Done();
     case Procedure::kGetattr:
-      return Answer(&Getattr);
+      return Reply(&Getattr);
     case Procedure::kSetattr:
-      return Answer(&Setattr);
+      return Reply(&Setattr);
     case Procedure::kLookup:
-      return Answer(&Lookup);
+      return Reply(&Lookup);
     case Procedure::kAccess:
-      return Answer(&Access);
+      return Reply(&Access);
     case Procedure::kReadlink:
-      return Answer(&Readlink);
+      return Reply(&Readlink);
     case Procedure::kRead:
       return Begin<ReadArgs>(storage);
     case Procedure::kWrite:
       return Begin<WriteArgs>(storage);
     case Procedure::kCreate:
-      return Answer(&Create);
+      return Reply(&Create);
     case Procedure::kMkdir:
-      return Answer(&Mkdir);
+      return Reply(&Mkdir);
     case Procedure::kSymlink:
-      return Answer(&Symlink);
+      return Reply(&Symlink);
     case Procedure::kMknod:
-      return Answer(&Mknod);
+      return Reply(&Mknod);
     case Procedure::kRemove:
-      return Answer(&Remove);
+      return Reply(&Remove);
     case Procedure::kRmdir:
-      return Answer(&Rmdir);
+      return Reply(&Rmdir);
     case Procedure::kRename:
-      return Answer(&Rename);
+      return Reply(&Rename);
     case Procedure::kLink:
-      return Answer(&Link);
+      return Reply(&Link);
     case Procedure::kReaddir:
-      return Answer(&Readdir);
+      return Reply(&Readdir);
     case Procedure::kReaddirplus:
-      return Answer(&Readdirplus);
+      return Reply(&Readdirplus);
     case Procedure::kFsstat:
-      return Answer(&Fsstat);
+      return Reply(&Fsstat);
     case Procedure::kFsinfo:
-      return Answer(&Fsinfo);
+      return Reply(&Fsinfo);
     case Procedure::kPathconf:
-      return Answer(&Pathconf);
+      return Reply(&Pathconf);
     case Procedure::kCommit:
       return Begin<CommitArgs>(storage);
   }
@@ -121,7 +121,7 @@ void Call::Dispatch(Storage& storage) {
 }
 
 template <class Args, class Res>
-void Call::Answer(Res (*serve)(const CallContext&, const Args&)) {
+void Call::Reply(Res (*serve)(const CallContext&, const Args&)) {
   Args args;
   if (!oncrpc::Decode(view_.reader(), &args)) return Fail(AcceptStatus::kGarbageArguments);
   Finish(refused_ == Nfsstat3::kOk ? serve(context_, args) : Res{.status = refused_});

@@ -72,7 +72,7 @@ class Call final : public Storage::Job {
  private:
   void Dispatch(Storage& storage);
   template <class Args, class Res>
-  void Answer(Res (*serve)(const CallContext&, const Args&));
+  void Reply(Res (*serve)(const CallContext&, const Args&));
   template <class Args>
   void Begin(Storage& storage);
   template <class Res>

@@ -8,7 +8,7 @@
 namespace pollux::nfs {
 namespace {
 
-TEST(CountersTest, TellsEachByName) {
+TEST(CountersTest, EachCounterIsReportedByName) {
   Counters counters;
   counters.Of(Procedure::kGetattr) = {.calls = 3, .failures = 1};
   counters.Of(Procedure::kCommit) = {.calls = 2};

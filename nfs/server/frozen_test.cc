@@ -99,7 +99,7 @@ class FrozenTest : public ServerTest {
   uint32_t begun_ = 0, done_ = 0;
 };
 
-TEST_F(FrozenTest, WhoChangesItWaitsAndNobodyElse) {
+TEST_F(FrozenTest, OnlyCallsThatChangeAFrozenFileSystemWait) {
   StartServer();
   Client* const client = Connect();
   const NfsFh3 root = HandleOf(0), kept = HandleOf(0, "kept"), other = HandleOf(1);
@@ -148,7 +148,7 @@ TEST_F(FrozenTest, WhoChangesItWaitsAndNobodyElse) {
 }
 
 // Data waits in the kernel too, and holds no thread meanwhile.
-TEST_F(FrozenTest, DataThatWaitsHoldsNoThread) {
+TEST_F(FrozenTest, WaitingWritesHoldNoThread) {
   ASSERT_EQ(chmod(Path("a/kept").c_str(), 0666), 0);
   StartServer();
   Client* const client = Connect();

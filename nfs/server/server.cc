@@ -156,7 +156,7 @@ void Server::Begin(Lane& lane, const rpcrdma::CallView& view, rpcrdma::ReplyHand
 }
 
 void Server::PostDone(Call* call) {
-  engine::Actor::Post(*worker_, [this, call] { Answer(call); });
+  engine::Actor::Post(*worker_, [this, call] { Reply(call); });
 }
 
 void Server::PostPart(Call* call) {
@@ -164,7 +164,7 @@ void Server::PostPart(Call* call) {
                       [this, call] { call->WriteAhead([this, call] { Release(call); }); });
 }
 
-void Server::Answer(Call* call) {
+void Server::Reply(Call* call) {
   --busy_;
   const Call::Outcome& outcome = call->outcome();
   Counters::OfProcedure& counters = counters_.Of(call->procedure());

@@ -92,7 +92,7 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   bool MoveOn(Lane& lane);
   void PostDone(Call* call) override;
   void PostPart(Call* call) override;
-  void Answer(Call* call);
+  void Reply(Call* call);
   void Release(Call* call);
   void Free(Call* call);
   void LogConnection(const rpcrdma::Server::ConnectionInfo& info, bool established);

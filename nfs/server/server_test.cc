@@ -33,7 +33,7 @@ class Stall {
   Fd fd_;
 };
 
-TEST_F(ServerTest, FilesThereAndBack) {
+TEST_F(ServerTest, FilesAreWrittenAndReadBack) {
   StartServer();
   Client* const client = Connect();
   const NfsFh3 file = CreateFile(client, HandleOf(0), "file");
@@ -79,7 +79,7 @@ TEST_F(ServerTest, FilesThereAndBack) {
   EXPECT_EQ(static_cast<uint64_t>(std::filesystem::file_size(Path("a/file"))), offset);
 }
 
-TEST_F(ServerTest, ListsMoreThanOneReplyHolds) {
+TEST_F(ServerTest, ListsADirectoryInSeveralReplies) {
   for (int i = 0; i < 3000; ++i) std::ofstream(Path(absl::StrCat("a/file", i)));
   StartServer();
   Client* const client = Connect();
@@ -100,7 +100,7 @@ TEST_F(ServerTest, ListsMoreThanOneReplyHolds) {
   EXPECT_EQ(entries, 3002u);
 }
 
-TEST_F(ServerTest, HandlesOutliveTheServerAndItsVerifierDoesNot) {
+TEST_F(ServerTest, AfterARestartHandlesAreValidAndTheVerifierIsNew) {
   StartServer();
   Client* client = Connect();
   const NfsFh3 file = CreateFile(client, HandleOf(0), "file");
@@ -118,7 +118,7 @@ TEST_F(ServerTest, HandlesOutliveTheServerAndItsVerifierDoesNot) {
   EXPECT_EQ(Getattr(client, NfsFh3{}), Nfsstat3::kBadhandle);
 }
 
-TEST_F(ServerTest, AStalledFileHoldsUpItsOwnCallsAlone) {
+TEST_F(ServerTest, AStalledFileDelaysOnlyItsOwnCalls) {
   std::ofstream(Path("a/stalled")) << "text";
   std::ofstream(Path("a/other")) << "text";
   StartServer();
@@ -138,7 +138,7 @@ TEST_F(ServerTest, AStalledFileHoldsUpItsOwnCallsAlone) {
   EXPECT_TRUE(RunUntil([&] { return done == Storage::kThreads - 1; }));
 }
 
-TEST_F(ServerTest, AStalledExportHoldsUpNoOther) {
+TEST_F(ServerTest, AStalledExportDoesNotDelayOthers) {
   std::ofstream(Path("a/stalled")) << "text";
   std::ofstream(Path("b/other")) << "text";
   StartServer();
@@ -161,7 +161,7 @@ TEST_F(ServerTest, AStalledExportHoldsUpNoOther) {
 }
 
 // The same with calls whose data comes by RDMA READ.
-TEST_F(ServerTest, WritesToAStalledExportHoldUpNoOther) {
+TEST_F(ServerTest, WritesToAStalledExportDoNotDelayOthers) {
   std::ofstream(Path("a/stalled")) << "text";
   std::ofstream(Path("b/other")) << "text";
   for (const char* name : {"a/stalled", "b/other"}) ASSERT_EQ(chmod(Path(name).c_str(), 0666), 0);
@@ -200,7 +200,7 @@ TEST_F(ServerTest, WritesToAStalledExportHoldUpNoOther) {
 
 // A client that has no answer for long connects again and sends its WRITE again: if the first one
 // comes to its end after the second, it writes old bytes over newer ones.
-TEST_F(ServerTest, AWriteThatComesAgainWhileItRunsIsRunOnce) {
+TEST_F(ServerTest, AWriteRepeatedWhileItRunsIsExecutedOnce) {
   std::ofstream(Path("a/stalled")) << "text";
   ASSERT_EQ(chmod(Path("a/stalled").c_str(), 0666), 0);
   StartServer();
@@ -240,7 +240,7 @@ TEST_F(ServerTest, AWriteThatComesAgainWhileItRunsIsRunOnce) {
 }
 
 // The calls of a client that has gone end by themselves.
-TEST_F(ServerTest, AClientThatLeavesWhileItsFileStalls) {
+TEST_F(ServerTest, CallsOnAStalledFileEndAfterTheClientDisconnects) {
   std::ofstream(Path("a/stalled")) << "text";
   StartServer();
   Client* const client = Connect();
@@ -266,7 +266,7 @@ TEST_F(ServerTest, AClientThatLeavesWhileItsFileStalls) {
 }
 
 // More of it is read than any part has: it goes out while the rest is read.
-TEST_F(ServerTest, LargeReads) {
+TEST_F(ServerTest, LargeReadsReturnTheFile) {
   constexpr size_t kBytes = (5 * kMaxFileData) / 2 + 1;
   std::string text(kBytes, '\0');
   for (size_t i = 0; i < kBytes; ++i) text[i] = static_cast<char>(i * 11 + (i >> 10));
@@ -309,7 +309,7 @@ TEST_F(ServerTest, LargeReads) {
 }
 
 // What its reads hold is given back, however far they have come.
-TEST_F(ServerTest, AClientThatLeavesInTheMiddleOfLargeReads) {
+TEST_F(ServerTest, LargeReadsAreReleasedWhenTheClientDisconnects) {
   std::ofstream(Path("a/file")) << std::string(kMaxFileData, 'x');
   StartServer();
   const NfsFh3 file = HandleOf(0, "file");
@@ -345,7 +345,7 @@ size_t ResidentPages() {
 }
 
 // A day in which clients come, do some of everything, and go: what that takes comes back.
-TEST_F(ServerTest, MemoryIsFlatOverADay) {
+TEST_F(ServerTest, MemoryUseStaysConstantOverADay) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "this allocator holds back what is freed";
 #endif
@@ -387,7 +387,7 @@ TEST_F(ServerTest, MemoryIsFlatOverADay) {
   EXPECT_LT(ResidentPages(), before + kSlackPages);
 }
 
-TEST_F(ServerTest, OthersAreKeptOut) {
+TEST_F(ServerTest, ClientsOutsideTheExportAreDenied) {
   exports_[0].clients = {{.address = Gid::FromIpv4(kClientAddress + 1), .prefix_length = 32}};
   StartServer();
   Client* const client = Connect();
@@ -396,7 +396,7 @@ TEST_F(ServerTest, OthersAreKeptOut) {
   EXPECT_EQ(server_->counters().procedures[static_cast<int>(Procedure::kGetattr)].failures, 1u);
 }
 
-TEST_F(ServerTest, RootIsNobodyUnlessTheExportSaysOtherwise) {
+TEST_F(ServerTest, RootIsSquashedWithoutNoRootSquash) {
   exports_[1].root_squash = false;
   StartServer();
   Client* const root = Connect({.machinename = {"here"}, .uid = 0, .gid = 0});
@@ -410,7 +410,7 @@ TEST_F(ServerTest, RootIsNobodyUnlessTheExportSaysOtherwise) {
   EXPECT_EQ(attributes.st_uid, 0u);
 }
 
-TEST_F(ServerTest, CredentialsThatAreNoneAreDenied) {
+TEST_F(ServerTest, InvalidCredentialsAreDenied) {
   StartServer();
   const NfsFh3 root = HandleOf(0);
   std::vector<uint8_t> space(100);
@@ -442,7 +442,7 @@ TEST_F(ServerTest, CredentialsThatAreNoneAreDenied) {
 }
 
 // Linux's client calls NULL of it at every mount, and goes without ACLs when there is no program.
-TEST_F(ServerTest, AclsAreNotServedAndTheLogSaysWhatTheyAre) {
+TEST_F(ServerTest, AclCallsAreUnavailableAndLogged) {
   StartServer();
   oncrpc::ProgramBinding binding{.program = kNfsAclProgram,
                                  .version = kNfsAclV3,
@@ -472,7 +472,7 @@ TEST_F(ServerTest, AclsAreNotServedAndTheLogSaysWhatTheyAre) {
   EXPECT_TRUE(RunUntil([&] { return ended.has_value(); }));
 }
 
-TEST_F(ServerTest, ExportsThatCannotBe) {
+TEST_F(ServerTest, InvalidExportsAreErrors) {
   EXPECT_THAT(std::string(ServedExports::Open({}, Path("key")).status().message()),
               HasSubstr("--export"));
   EXPECT_THAT(

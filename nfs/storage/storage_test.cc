@@ -35,7 +35,7 @@ class SlowJob final : public Storage::Job {
 
 // Clients that always have more for it to do than it has threads must not keep others from their
 // locks and mounts.
-TEST(StorageTest, ControlWorkGetsItsTurn) {
+TEST(StorageTest, ControlWorkRunsUnderConstantLoad) {
   if (const absl::Status status = Identity().Begin(); !status.ok()) {
     GTEST_SKIP() << status.message();
   }
@@ -115,7 +115,7 @@ class ReadJob final : public Storage::Job {
 
 // Told in order, with all before the first that came short or failed; that is an error only when
 // nothing was read.
-TEST(StorageTest, ReadsInParts) {
+TEST(StorageTest, PartsOfAReadCompleteInOrder) {
   if (const absl::Status status = Identity().Begin(); !status.ok()) {
     GTEST_SKIP() << status.message();
   }

@@ -6,7 +6,7 @@
 namespace pollux::nfs {
 namespace {
 
-TEST(BindingTest, StatesEveryProcedureOnce) {
+TEST(BindingTest, HasEveryProcedureOnce) {
   const oncrpc::ProgramBinding binding = Nfs3Binding();
   EXPECT_TRUE(binding.Validate().ok()) << binding.Validate();
   EXPECT_EQ(binding.procedures.size(), kProcedures);
@@ -14,7 +14,7 @@ TEST(BindingTest, StatesEveryProcedureOnce) {
 }
 
 // RFC 8267 section 4: the size of every reply can be told before the call.
-TEST(BindingTest, SizesAreThoseOfTheLargest) {
+TEST(BindingTest, SizesMatchTheLargestMessages) {
   const oncrpc::ProgramBinding binding = Nfs3Binding();
   const Samples samples;
   samples.ForEach([&](Procedure procedure, const auto& arguments, const auto& results) {

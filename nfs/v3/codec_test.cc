@@ -62,7 +62,7 @@ void ExpectNoHarm(const T& value) {
   }
 }
 
-TEST(CodecTest, EveryProcedureGoesThereAndBack) {
+TEST(CodecTest, EveryProcedureRoundTrips) {
   const Samples samples;
   samples.ForEach([](Procedure procedure, const auto& arguments, const auto& results) {
     SCOPED_TRACE(static_cast<uint32_t>(procedure));
@@ -74,7 +74,7 @@ TEST(CodecTest, EveryProcedureGoesThereAndBack) {
   });
 }
 
-TEST(CodecTest, TakesNothingShortAndNothingMore) {
+TEST(CodecTest, RejectsTruncatedAndOverlongInput) {
   const Samples samples;
   samples.ForEach([](Procedure procedure, const auto& arguments, const auto& results) {
     SCOPED_TRACE(static_cast<uint32_t>(procedure));
@@ -83,7 +83,7 @@ TEST(CodecTest, TakesNothingShortAndNothingMore) {
   });
 }
 
-TEST(CodecTest, LiesInAnyWordAreFoundOrHarmless) {
+TEST(CodecTest, AnyCorruptedWordIsRejectedOrHarmless) {
   const Samples samples;
   samples.ForEach([](Procedure procedure, const auto& arguments, const auto& results) {
     SCOPED_TRACE(static_cast<uint32_t>(procedure));
@@ -92,7 +92,7 @@ TEST(CodecTest, LiesInAnyWordAreFoundOrHarmless) {
   });
 }
 
-TEST(CodecTest, EligibleItemsComeInTheStreamToo) {
+TEST(CodecTest, EligibleItemsAreAlsoReadFromTheStream) {
   const std::string text = "odd";
   const Bytes stream = {0, 0, 0, 3, 'o', 'd', 'd', 0};
   Nfspath3 path;
@@ -102,7 +102,7 @@ TEST(CodecTest, EligibleItemsComeInTheStreamToo) {
   EXPECT_EQ(std::string(path.bytes.begin(), path.bytes.end()), text);
 }
 
-TEST(CodecTest, ANamePastItsBoundIsNeitherSentNorTaken) {
+TEST(CodecTest, ANameAboveTheLimitIsNeitherEncodedNorDecoded) {
   Samples samples;
   Diropargs3 where = samples.where;
   const std::string name(kMaxFilename3 + 1, 'x');
@@ -117,12 +117,12 @@ TEST(CodecTest, ANamePastItsBoundIsNeitherSentNorTaken) {
   EXPECT_FALSE(decoder.AtEnd());
 }
 
-TEST(CodecTest, ABufferTooSmallIsSaid) {
+TEST(CodecTest, EncodingIntoATooSmallBufferFails) {
   Bytes buffer(Encoding(Samples().wcc).size() - 4);
   EXPECT_FALSE(oncrpc::Encode(Samples().wcc, absl::MakeSpan(buffer)).ok);
 }
 
-TEST(CodecTest, AnUnknownKindIsRefusedAndAnUnknownStatusKept) {
+TEST(CodecTest, AnUnknownTypeIsRefusedAndAnUnknownStatusKept) {
   Bytes stream = Encoding(Samples().fattr);
   StoreBe32(stream.data(), 8);
   Fattr3 fattr;
@@ -134,7 +134,7 @@ TEST(CodecTest, AnUnknownKindIsRefusedAndAnUnknownStatusKept) {
   EXPECT_EQ(static_cast<uint32_t>(result.status), 12345u);
 }
 
-TEST(CodecTest, TooManyItemsOfAnArrayOrAListAreRefused) {
+TEST(CodecTest, ArraysAndListsAboveTheLimitAreRefused) {
   oncrpc::AuthSys credential;
   credential.gids.items.assign(oncrpc::kMaxAuthSysGids, 7);
   ExpectRoundTrip(credential);

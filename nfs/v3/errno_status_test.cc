@@ -8,7 +8,7 @@
 namespace pollux::nfs {
 namespace {
 
-TEST(ErrnoStatusTest, NamesAndDefault) {
+TEST(ErrnoStatusTest, KnownErrnosMapToTheirStatusAndOthersToADefault) {
   EXPECT_EQ(StatusOfErrno(0), Nfsstat3::kOk);
   EXPECT_EQ(StatusOfErrno(ENOENT), Nfsstat3::kNoent);
   EXPECT_EQ(StatusOfErrno(ENOTEMPTY), Nfsstat3::kNotempty);
@@ -20,7 +20,7 @@ TEST(ErrnoStatusTest, NamesAndDefault) {
   EXPECT_EQ(StatusOfErrno(EBADMSG), Nfsstat3::kIo);
 }
 
-TEST(ErrnoStatusTest, OneComponent) {
+TEST(ErrnoStatusTest, ANameIsASinglePathComponent) {
   for (const char* name : {"a", ".", "..", "...", " ", "\xff"}) {
     EXPECT_EQ(CheckName(name), Nfsstat3::kOk) << name;
   }
@@ -32,7 +32,7 @@ TEST(ErrnoStatusTest, OneComponent) {
   EXPECT_EQ(CheckName(std::string(256, 'n')), Nfsstat3::kNametoolong);
 }
 
-TEST(ErrnoStatusTest, DotsAreNobodysToChange) {
+TEST(ErrnoStatusTest, DotNamesCannotBeCreatedOrRemoved) {
   EXPECT_EQ(CheckNewName("."), Nfsstat3::kInval);
   EXPECT_EQ(CheckNewName(".."), Nfsstat3::kInval);
   EXPECT_EQ(CheckNewName("..."), Nfsstat3::kOk);

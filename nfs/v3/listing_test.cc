@@ -21,7 +21,7 @@ ReaddirplusOk Plus(const Samples& samples, bool attributes, bool handle, size_t 
   return list;
 }
 
-TEST(ListingTest, SizesAreWhatIsEncoded) {
+TEST(ListingTest, ComputedSizesMatchTheEncoding) {
   const Samples samples;
   for (const bool attributes : {false, true}) {
     for (const bool handle : {false, true}) {
@@ -38,7 +38,7 @@ TEST(ListingTest, SizesAreWhatIsEncoded) {
   }
 }
 
-TEST(ListingTest, ListsGoThereAndBack) {
+TEST(ListingTest, ListsRoundTrip) {
   const Samples samples;
   ReaddirplusRes result{.resok = Plus(samples, true, true, 7)};
   result.resok.cookieverf = 0x0102030405060708;
@@ -54,7 +54,7 @@ TEST(ListingTest, ListsGoThereAndBack) {
   EXPECT_EQ(decoded.resok.entries.items[6].name_attributes, samples.fattr);
 }
 
-TEST(ListingTest, AFullListOfSmallestEntriesDecodesAndOneMoreDoesNot) {
+TEST(ListingTest, AListAboveMaxEntriesDoesNotDecode) {
   ReaddirOk list;
   list.entries.items.assign(kMaxEntries, {.fileid = 1, .name = {"a"}, .cookie = 2});
   EXPECT_EQ(ListedBytes(list.entries.items[0]), kMinEntryBytes);
@@ -68,7 +68,7 @@ TEST(ListingTest, AFullListOfSmallestEntriesDecodesAndOneMoreDoesNot) {
   EXPECT_FALSE(oncrpc::Decode(oncrpc::XdrReader(bytes), &decoded));
 }
 
-TEST(ListingTest, AnEntryThatPromisesAnotherIsNotBelieved) {
+TEST(ListingTest, AMissingNextEntryDoesNotDecode) {
   ReaddirOk list;
   list.entries.items.push_back({.fileid = 1, .name = {"a"}, .cookie = 2});
   std::vector<uint8_t> bytes = Encoding(list);

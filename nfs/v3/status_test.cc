@@ -6,7 +6,7 @@
 namespace pollux::nfs {
 namespace {
 
-TEST(StatusTest, SaysWhatIsWrongInOneLine) {
+TEST(StatusTest, StatusesBecomeOneLineMessages) {
   EXPECT_TRUE(ToStatus(Nfsstat3::kOk, "f").ok());
   const absl::Status full = ToStatus(Nfsstat3::kNospc, "/export/f");
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
@@ -15,7 +15,7 @@ TEST(StatusTest, SaysWhatIsWrongInOneLine) {
   EXPECT_EQ(ToStatus(Nfsstat3::kJukebox, "f").code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(StatusTest, NamesWhatTheRfcDoesNot) {
+TEST(StatusTest, UnknownStatusesAreNamedByNumber) {
   EXPECT_EQ(Name(Nfsstat3::kToosmall), "NFS3ERR_TOOSMALL");
   EXPECT_EQ(Name(static_cast<Nfsstat3>(12345)), "status 12345");
   EXPECT_THAT(std::string(ToStatus(static_cast<Nfsstat3>(12345), "f").message()),

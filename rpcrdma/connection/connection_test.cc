@@ -11,7 +11,7 @@ class ConnectionTest : public MirrorTest {
  protected:
   Wakeup poller;
   std::unique_ptr<Connection> Make(const ConnectionConfig& config = {}) {
-    StartWorld();
+    StartSimulation();
     auto connection = Connection::Create(&nodes[0]->worker(), &poller, config, nullptr);
     EXPECT_TRUE(connection.ok()) << connection.status();
     return *std::move(connection);
@@ -19,7 +19,7 @@ class ConnectionTest : public MirrorTest {
 };
 
 // RFC 8166 section 4.5.4
-TEST_F(ConnectionTest, MemoryThatCannotBeFenced) {
+TEST_F(ConnectionTest, AFailedDeregistrationBreaksTheConnection) {
   const std::unique_ptr<Connection> connection = Make();
   uint8_t bytes[8] = {};
   const auto region = connection->Register(bytes, sizeof(bytes), IBV_ACCESS_REMOTE_READ);
@@ -31,7 +31,7 @@ TEST_F(ConnectionTest, MemoryThatCannotBeFenced) {
 }
 
 // RFC 8166 section 4.5.4: the same of what a peer may invalidate, once or not at all.
-TEST_F(ConnectionTest, MemoryThatCannotBeInvalidated) {
+TEST_F(ConnectionTest, InvalidationAfterDeregistrationBreaksTheConnection) {
   const std::unique_ptr<Connection> connection = Make();
   uint8_t bytes[8] = {};
   const auto region =
@@ -46,13 +46,13 @@ TEST_F(ConnectionTest, MemoryThatCannotBeInvalidated) {
 }
 
 // RFC 8166 section 4.5.4: nothing can be posted before the connection is made.
-TEST_F(ConnectionTest, MessageThatCannotBePosted) {
+TEST_F(ConnectionTest, AFailedPostBreaksTheConnection) {
   const std::unique_ptr<Connection> connection = Make();
   connection->PostSend(0, 4, 0, true);
   EXPECT_TRUE(connection->broken());
 }
 
-TEST_F(ConnectionTest, RoomRunsOut) {
+TEST_F(ConnectionTest, AFailedPostTakesNoSendRoom) {
   const std::unique_ptr<Connection> connection = Make({.send_queue = 1});
   EXPECT_EQ(connection->send_room(), 1u);
   connection->MarkBroken();
@@ -61,8 +61,8 @@ TEST_F(ConnectionTest, RoomRunsOut) {
 }
 
 // RFC 8166 section 4.5.4: a call whose memory cannot be offered fails, and no other.
-TEST_F(ConnectionTest, NoRegionIsLeftForACall) {
-  StartWorld();
+TEST_F(ConnectionTest, ACallWithoutAFreeRegionFailsAlone) {
+  StartSimulation();
   StartServer();
   StartClient({.credits = 1});
   ConnectClient();
@@ -96,7 +96,7 @@ TEST_F(ConnectionTest, NoRegionIsLeftForACall) {
 }
 
 // RFC 8797 section 4.1
-TEST_F(ConnectionTest, SaysWhatItIs) {
+TEST_F(ConnectionTest, LocalPrivateDataMatchesTheOptions) {
   const PrivateData data =
       Make({.send_bytes = 2048, .receive_bytes = 8192, .remote_invalidation = false})
           ->LocalPrivateData();

@@ -8,7 +8,7 @@
 namespace pollux::rpcrdma {
 namespace {
 
-TEST(RpcCountersTest, EachHasANameAndAValueOfItsOwn) {
+TEST(RpcCountersTest, EachCounterHasItsOwnNameAndValue) {
   Counters counters;
   auto* const values = reinterpret_cast<uint64_t*>(&counters);
   constexpr size_t kCount = sizeof counters / sizeof(uint64_t);

@@ -51,7 +51,7 @@ void ExpectNone(const std::vector<uint8_t>& message) {
 }
 
 // RFC 8167 section 4.1
-TEST(DirectionOf, TheCallDirectionFieldDecides) {
+TEST(DirectionOf, TheCallDirectionFieldDeterminesTheDirection) {
   for (uint32_t chunks = 0; chunks < 50; ++chunks) {
     const uint32_t reads = chunks % 5, writes = chunks / 10;
     const bool reply_chunk = chunks / 5 % 2 == 1;
@@ -60,7 +60,7 @@ TEST(DirectionOf, TheCallDirectionFieldDecides) {
   }
 }
 
-TEST(DirectionOf, WithoutAPayloadStream) {
+TEST(DirectionOf, ChunksGiveTheDirectionOfAHeaderWithoutPayload) {
   Expect(Message(Proc::kNomsg, Payload::kNone, 1, 0, true), Direction::kCall);
   Expect(Message(Proc::kNomsg, Payload::kNone, 0, 1, true), Direction::kReply);
   ExpectNone(Message(Proc::kNomsg, Payload::kNone, 0, 1));
@@ -70,7 +70,7 @@ TEST(DirectionOf, WithoutAPayloadStream) {
   ExpectNone(Message(Proc::kMsg, Payload::kNone));
 }
 
-TEST(DirectionOf, WhatIsNoMessage) {
+TEST(DirectionOf, MalformedMessagesHaveNoDirection) {
   std::vector<uint8_t> message = Message(Proc::kMsg, Payload::kCall, 0, 3, true);
   message[7] = 2;  // another version
   ExpectNone(message);
@@ -104,7 +104,7 @@ struct Recorder : public Connection::Role {
   bool directed = false;
 };
 
-TEST(MessageDemux, GivesEachItsOwn) {
+TEST(MessageDemux, CallsAndRepliesReachTheirOwnHandlers) {
   Recorder calls, replies;
   MessageDemux demux(Direction::kReply, &calls, {.first = 4, .count = 2}, &replies);
   const auto call = Message(Proc::kMsg, Payload::kCall),
@@ -123,7 +123,7 @@ TEST(MessageDemux, GivesEachItsOwn) {
 }
 
 // RFC 8167 section 4.1: whose credit value means nothing.
-TEST(MessageDemux, WhatDoesNotTellIsACallUnlessItsXidIsAwaited) {
+TEST(MessageDemux, AMessageWithoutDirectionIsACallUnlessItsXidIsOutstanding) {
   const auto odd = Message(Proc::kMsgp, Payload::kCall);
   ReceivedHeader header;
   header.status = ParseHeader(odd, &header.header, &header.bytes);

@@ -34,7 +34,9 @@ TEST_F(RefusalLogTest, ALineNamesThePeer) {
   EXPECT_THAT(lines, testing::ElementsAre("192.0.2.2:4711: what it did"));
 }
 
-TEST_F(RefusalLogTest, NobodyListens) { log.Write(At(2), "what it did", kMinuteNs); }
+TEST_F(RefusalLogTest, WithoutAListenerWriteDoesNothing) {
+  log.Write(At(2), "what it did", kMinuteNs);
+}
 
 // By connection after connection, each from another port.
 TEST_F(RefusalLogTest, EachAddressHasALimitPerMinute) {

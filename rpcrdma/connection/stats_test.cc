@@ -8,7 +8,7 @@
 namespace pollux::rpcrdma {
 namespace {
 
-TEST(RpcReportTest, CountersOfOneKindAreSummed) {
+TEST(RpcStatsTest, CountersOfOneKindAreSummed) {
   Counters one, two;
   one.calls_received = 3;
   two.calls_received = 4;

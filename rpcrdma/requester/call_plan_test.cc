@@ -39,7 +39,7 @@ class CallPlanTest : public testing::Test {
 };
 
 // RFC 8166 section 3.5.3: as large as the threshold is inline, a word more is not.
-TEST_F(CallPlanTest, LongCall) {
+TEST_F(CallPlanTest, ArgumentsAboveTheThresholdMakeALongCall) {
   const CallPlan offers = Plan(request);
   const size_t header = kMinHeaderBytes + 8 + kSegmentBytes;
   EXPECT_TRUE(offers.write_chunks);
@@ -54,7 +54,7 @@ TEST_F(CallPlanTest, LongCall) {
 }
 
 // RFC 8166 section 4.3.3: by the maximum size of Transport and Payload streams together.
-TEST_F(CallPlanTest, ReplyChunk) {
+TEST_F(CallPlanTest, ResultsAboveTheThresholdNeedAReplyChunk) {
   request.reply_buffer = absl::MakeSpan(memory).subspan(kMax);
   const size_t header = kMinHeaderBytes + 8 + kSegmentBytes;
   request.max_result_bytes = 4096 - header - oncrpc::kReplyHeaderBytes;
@@ -71,7 +71,7 @@ TEST_F(CallPlanTest, ResultsThatFitTheMessageNeedNoChunk) {
 }
 
 // The largest items go, and no more of them than need be.
-TEST_F(CallPlanTest, ReadChunks) {
+TEST_F(CallPlanTest, TheLargestItemsGoIntoReadChunks) {
   room = room.first(100);
   const absl::Span<const uint8_t> bytes = memory;
   const oncrpc::EligibleItem items[] = {
@@ -105,7 +105,7 @@ TEST_F(CallPlanTest, NothingIsReducedUnderIntegrityOrPrivacy) {
 }
 
 // RFC 8167 section 5.3
-TEST_F(CallPlanTest, WithoutChunks) {
+TEST_F(CallPlanTest, WithoutChunksLargeCallsAreRefused) {
   terms.chunks = false;
   EXPECT_EQ(PlanCall(request, terms).status().code(), absl::StatusCode::kInvalidArgument);
   room = room.first(1000);
@@ -115,7 +115,7 @@ TEST_F(CallPlanTest, WithoutChunks) {
 }
 
 // RFC 8166 section 3.4.2 and section 6.1
-TEST_F(CallPlanTest, WhatTheBindingDoesNotSay) {
+TEST_F(CallPlanTest, CallsOutsideTheBindingAreRefused) {
   const auto refused = [this] {
     return PlanCall(request, terms).status().code() == absl::StatusCode::kInvalidArgument;
   };
@@ -143,7 +143,7 @@ TEST_F(CallPlanTest, WhatTheBindingDoesNotSay) {
 
 // Each call that is said to be plain has a plan without chunks, by sizes on both sides of what
 // fits.
-TEST(PlainCallsTest, HaveNoChunks) {
+TEST(PlainCallsTest, IncludeExactlyTheCallsPlannedWithoutChunks) {
   constexpr uint32_t kSizes[] = {0, 4, 900, 952, 956, 960, 4000, 8192};
   const std::vector<uint8_t> bytes(8192);
   oncrpc::ProgramBinding binding{.program = 0x20000000, .version = 1};
@@ -181,7 +181,7 @@ TEST(PlainCallsTest, HaveNoChunks) {
 }
 
 // What the caller states itself is planned anew.
-TEST(PlainCallsTest, ExcludeCallsThatStateMore) {
+TEST(PlainCallsTest, ExcludeCallsWithAHeaderItemsOrBuffers) {
   const oncrpc::ProgramBinding binding{
       .program = 0x20000000, .version = 1, .procedures = {{.number = 1}}};
   PlainCalls calls;
@@ -205,7 +205,7 @@ TEST(PlainCallsTest, ExcludeCallsThatStateMore) {
 }
 
 // RFC 8166 section 3.4.3 and section 3.4.5: 32 bits. The memory is not touched.
-TEST(CallPlan, FourGibibytesAreTooMuch) {
+TEST(CallPlan, FourGibibytesAreRefused) {
   constexpr uint64_t kFourGib = uint64_t{1} << 32;
   uint8_t byte = 0;
   const oncrpc::ProgramBinding binding{

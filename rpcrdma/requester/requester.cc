@@ -294,12 +294,12 @@ bool Requester::IsChoked() const {
 
 void Requester::OnLook(void* requester, uint64_t now_ns) {
   auto& self = *static_cast<Requester*>(requester);
-  const uint64_t patience_ns =
+  const uint64_t max_silence_ns =
       self.IsChoked() ? self.config_.silence_ns / kLooksPerSilence : self.config_.silence_ns;
   bool any_silent = false;
   for (const auto& slot : self.slots_) {
     const bool outstanding = slot->state == State::kSent || slot->state == State::kAbandoned;
-    if (!outstanding || now_ns < slot->sent_ns + patience_ns) continue;
+    if (!outstanding || now_ns < slot->sent_ns + max_silence_ns) continue;
     slot->silent = any_silent = true;
   }
   if (!any_silent) return self.ArmLook(now_ns);

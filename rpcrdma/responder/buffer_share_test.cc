@@ -48,7 +48,7 @@ TEST(BufferShareTest, AClientWithoutBuffersMayTakeTheLast) {
   EXPECT_TRUE(share.Allows(2, kNowNs));
 }
 
-TEST(BufferShareTest, AClientThatKeptBuffersHasANarrowShareForATime) {
+TEST(BufferShareTest, AClientThatKeptBuffersGetsASmallerShareForATime) {
   BufferPool pool(kBuffers, 16);
   BufferShare known(&pool, kNowNs + 1);
   std::vector<uint8_t*> taken;

@@ -88,7 +88,7 @@ class PiecesTest : public HostileClientTest {
 };
 
 // With a rest that the reply brings, or none.
-TEST_F(PiecesTest, OfEverySize) {
+TEST_F(PiecesTest, PiecesOfEverySizeArrive) {
   StartAll();
   for (const size_t bytes : {5001u, 100'001u, kMaxItem}) {
     for (const size_t piece : {17u, 4096u, 65'536u, 1'000'000u}) {
@@ -108,7 +108,7 @@ TEST_F(PiecesTest, OfEverySize) {
 }
 
 // Long before the reply.
-TEST_F(PiecesTest, ArriveWhileTheRestIsMade) {
+TEST_F(PiecesTest, PiecesArriveBeforeTheResultIsComplete) {
   StartAll();
   Begin(kMaxItem);
   Write(0, 50'000);
@@ -124,7 +124,7 @@ TEST_F(PiecesTest, ArriveWhileTheRestIsMade) {
 }
 
 // Then all of it comes with the reply.
-TEST_F(PiecesTest, NothingGoesAheadWithoutARegion) {
+TEST_F(PiecesTest, NoPieceIsWrittenWithoutARegion) {
   StartAll();
   Begin(kMaxItem);
   {
@@ -137,7 +137,7 @@ TEST_F(PiecesTest, NothingGoesAheadWithoutARegion) {
 }
 
 // Others are answered meanwhile.
-TEST_F(PiecesTest, BesideOtherCalls) {
+TEST_F(PiecesTest, OtherCallsAreAnsweredBetweenPieces) {
   StartAll();
   ASSERT_TRUE(Run({.procedure = kNull}).ok());  // grants more than one credit
   Begin(kMaxItem);
@@ -160,7 +160,7 @@ TEST_F(PiecesTest, BesideOtherCalls) {
 }
 
 // RFC 8166 section 4.3.2.2: the chunk comes back unused, whatever was written to it.
-TEST_F(PiecesTest, ReplyWithoutTheResult) {
+TEST_F(PiecesTest, AReplyWithoutTheResultReturnsTheChunkUnused) {
   StartHostile();
   const Segment chunk = hostile->SegmentAt(0, 10'000);
   Header header = HeaderOf();
@@ -193,7 +193,7 @@ TEST_F(PiecesTest, ReplyWithoutTheResult) {
   ExpectTheOtherClientIsServed();
 }
 
-TEST_F(PiecesTest, ForgottenReply) {
+TEST_F(PiecesTest, AForgottenReplyFailsTheCall) {
   StartAll();
   Begin(kMaxItem);
   Write(0, 70'000);
@@ -204,7 +204,7 @@ TEST_F(PiecesTest, ForgottenReply) {
 }
 
 // RFC 8166 section 3.4.6: in the order of the segments, each filled before the next.
-TEST_F(PiecesTest, AcrossSegments) {
+TEST_F(PiecesTest, PiecesFillSegmentsInOrder) {
   StartHostile();
   constexpr uint32_t kLengths[] = {1, 0, 2999, 7, 5000};
   constexpr size_t kApart = 10'000;
@@ -246,7 +246,7 @@ TEST_F(PiecesTest, AcrossSegments) {
 }
 
 // RFC 8166 section 4.5.3: what does not fit is not written, in a piece or in what is left.
-TEST_F(PiecesTest, MoreThanTheChunkHolds) {
+TEST_F(PiecesTest, PiecesBeyondTheChunkAreNotWritten) {
   StartAll();
   Begin(9000);
   Write(0, 5000);
@@ -304,7 +304,7 @@ TEST_F(PiecesTest, WithoutAWriteChunkOrIfCachedTheResultIsSentWhole) {
 
 // So many pieces at once and no more, of all calls of a connection, until the client has taken
 // some; another client's are its own.
-TEST_F(PiecesTest, AClientThatTakesNothing) {
+TEST_F(PiecesTest, PiecesInFlightPerConnectionAreBounded) {
   StartHostile();
   constexpr uint32_t kPiece = 1000;
   const Segment chunk = hostile->SegmentAt(0, 20 * kPiece);
@@ -346,7 +346,7 @@ TEST_F(PiecesTest, OnePieceTooManyLosesTheResult) {
 }
 
 // What is on its way comes back with the connection's end, what is given later at once.
-TEST_F(PiecesTest, AClientThatGoesInTheMiddle) {
+TEST_F(PiecesTest, PiecesAreReleasedWhenTheClientDisconnects) {
   StartAll();
   Begin(kMaxItem);
   Write(0, 60'000);
@@ -371,7 +371,7 @@ TEST_F(PiecesTest, AClientThatGoesInTheMiddle) {
 }
 
 // What does not fit into the send queue beside it, waits for its turn.
-TEST_F(PiecesTest, ScatteredByManyCalls) {
+TEST_F(PiecesTest, PiecesOfManyCallsFillManySegments) {
   StartHostile();
   std::vector<Segment> segments;
   for (size_t i = 0; i < 100; ++i) segments.push_back(hostile->SegmentAt(100 * i, 60));

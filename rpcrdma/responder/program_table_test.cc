@@ -16,7 +16,7 @@ Program ProgramOf(uint32_t version, uint32_t procedure = 0) {
   return program;
 }
 
-TEST(ProgramTable, FindsOrSaysWhatThereIs) {
+TEST(ProgramTable, FindReturnsTheHandlerOrTheSupportedVersions) {
   ProgramTable table;
   EXPECT_EQ(table.Find(kProgram, 2, 0).status, oncrpc::AcceptStatus::kProgramUnavailable);
   ASSERT_TRUE(table.Add(ProgramOf(4)).ok());
@@ -33,7 +33,7 @@ TEST(ProgramTable, FindsOrSaysWhatThereIs) {
   EXPECT_EQ(other.handler, nullptr);
 }
 
-TEST(ProgramTable, OneHandlerForAllOthers) {
+TEST(ProgramTable, AHandlerForOtherProceduresNeedsABinding) {
   ProgramTable table;
   Program program = ProgramOf(1);
   program.others = [](const CallView&, ReplyHandle) {};
@@ -54,7 +54,7 @@ TEST(ProgramTable, OneHandlerForAllOthers) {
 }
 
 // RFC 8166 section 6
-TEST(ProgramTable, RefusesWhatHasNoBinding) {
+TEST(ProgramTable, RefusesProceduresWithoutABinding) {
   ProgramTable table;
   EXPECT_EQ(table.Add(ProgramOf(1, /*procedure=*/5)).code(), absl::StatusCode::kInvalidArgument);
   Program unbound = ProgramOf(1);

@@ -7,15 +7,15 @@
 namespace pollux::rpcrdma {
 namespace {
 
-constexpr uint32_t kRoom = 1 << 20;
+constexpr uint32_t kBufferBytes = 1 << 20;
 
 ReadSegment Read(uint32_t position, uint32_t length) {
   return {.position = position, .target = {.handle = 1, .length = length, .offset = 0}};
 }
 
-TEST(PullPlan, Empty) {
+TEST(PullPlan, WithoutReadSegmentsThePlanIsEmpty) {
   PullPlan plan;
-  ASSERT_TRUE(MakePullPlan({}, Proc::kMsg, kRoom, &plan));
+  ASSERT_TRUE(MakePullPlan({}, Proc::kMsg, kBufferBytes, &plan));
   EXPECT_EQ(plan.item_count, 0u);
   EXPECT_EQ(plan.Bytes(), 0u);
 }
@@ -24,7 +24,7 @@ TEST(PullPlan, Empty) {
 TEST(PullPlan, SegmentsOfOnePositionAreOneItem) {
   PullPlan plan;
   const std::vector<ReadSegment> reads = {Read(80, 5), Read(200, 8), Read(80, 2), Read(200, 1)};
-  ASSERT_TRUE(MakePullPlan(reads, Proc::kMsg, kRoom, &plan));
+  ASSERT_TRUE(MakePullPlan(reads, Proc::kMsg, kBufferBytes, &plan));
   ASSERT_EQ(plan.item_count, 2u);
   EXPECT_EQ(plan.items[0].position, 80u);
   EXPECT_EQ(plan.items[0].bytes, 7u);
@@ -38,7 +38,7 @@ TEST(PullPlan, SegmentsOfOnePositionAreOneItem) {
 TEST(PullPlan, ItemsAreOrderedByPosition) {
   PullPlan plan;
   const std::vector<ReadSegment> reads = {Read(300, 3), Read(100, 1), Read(200, 2), Read(100, 1)};
-  ASSERT_TRUE(MakePullPlan(reads, Proc::kMsg, kRoom, &plan));
+  ASSERT_TRUE(MakePullPlan(reads, Proc::kMsg, kBufferBytes, &plan));
   ASSERT_EQ(plan.item_count, 3u);
   for (uint32_t i = 0; i < 3; ++i) {
     EXPECT_EQ(plan.items[i].position, 100 * (i + 1));
@@ -48,38 +48,38 @@ TEST(PullPlan, ItemsAreOrderedByPosition) {
 }
 
 // RFC 8166 section 3.5.3
-TEST(PullPlan, LongCallStandsBeforeItsItems) {
+TEST(PullPlan, ALongCallPrecedesItsItems) {
   PullPlan plan;
   const std::vector<ReadSegment> reads = {Read(0, 50), Read(64, 6), Read(0, 13)};
-  ASSERT_TRUE(MakePullPlan(reads, Proc::kNomsg, kRoom, &plan));
+  ASSERT_TRUE(MakePullPlan(reads, Proc::kNomsg, kBufferBytes, &plan));
   EXPECT_EQ(plan.payload_bytes, 63u);
   ASSERT_EQ(plan.item_count, 1u);
   EXPECT_EQ(plan.items[0].at, 64u);
-  EXPECT_FALSE(MakePullPlan(reads, Proc::kMsg, kRoom, &plan));
-  EXPECT_FALSE(MakePullPlan({}, Proc::kNomsg, kRoom, &plan));
+  EXPECT_FALSE(MakePullPlan(reads, Proc::kMsg, kBufferBytes, &plan));
+  EXPECT_FALSE(MakePullPlan({}, Proc::kNomsg, kBufferBytes, &plan));
 }
 
 // RFC 8166 section 4.2.4
-TEST(PullPlan, ALongCallHasAPayloadStream) {
+TEST(PullPlan, ALongCallNeedsAPayloadStream) {
   PullPlan plan;
   for (const std::vector<ReadSegment>& reads :
        {std::vector<ReadSegment>{Read(0, 0)}, {Read(0, 0), Read(64, 6), Read(0, 0)}}) {
-    EXPECT_FALSE(MakePullPlan(reads, Proc::kNomsg, kRoom, &plan));
+    EXPECT_FALSE(MakePullPlan(reads, Proc::kNomsg, kBufferBytes, &plan));
   }
-  EXPECT_TRUE(
-      MakePullPlan(std::vector<ReadSegment>{Read(0, 0), Read(0, 4)}, Proc::kNomsg, kRoom, &plan));
+  EXPECT_TRUE(MakePullPlan(std::vector<ReadSegment>{Read(0, 0), Read(0, 4)}, Proc::kNomsg,
+                           kBufferBytes, &plan));
 }
 
-TEST(PullPlan, AtTheLimitsAndPast) {
+TEST(PullPlan, PlansBeyondTheLimitsAreRefused) {
   PullPlan plan;
   std::vector<ReadSegment> reads;
   for (uint32_t i = 1; i <= oncrpc::kMaxItems; ++i) reads.push_back(Read(4 * i, 1));
   EXPECT_TRUE(MakePullPlan(reads, Proc::kMsg, 4 * oncrpc::kMaxItems, &plan));
   EXPECT_FALSE(MakePullPlan(reads, Proc::kMsg, 4 * oncrpc::kMaxItems - 1, &plan));
   reads.push_back(Read(4, 1));
-  EXPECT_TRUE(MakePullPlan(reads, Proc::kMsg, kRoom, &plan));
+  EXPECT_TRUE(MakePullPlan(reads, Proc::kMsg, kBufferBytes, &plan));
   reads.push_back(Read(2, 1));
-  EXPECT_FALSE(MakePullPlan(reads, Proc::kMsg, kRoom, &plan));
+  EXPECT_FALSE(MakePullPlan(reads, Proc::kMsg, kBufferBytes, &plan));
 }
 
 TEST(PullPlan, LengthsThatOverflowAreRefused) {

@@ -16,11 +16,11 @@ CallKey KeyOf(uint32_t xid) {
 }
 Responder* SomeResponder() { return reinterpret_cast<Responder*>(0x1000); }
 
-std::vector<uint8_t> Bytes(size_t count, uint8_t value) {
+std::vector<uint8_t> BytesOf(size_t count, uint8_t value) {
   return std::vector<uint8_t>(count, value);
 }
 
-TEST(ReplyCache, AnswersWhatIsDone) {
+TEST(ReplyCache, AFinishedCallIsAnsweredFromTheCache) {
   ReplyCache cache(4, 64);
   const auto [outcome, entry] = cache.Begin(KeyOf(1));
   ASSERT_EQ(outcome, Outcome::kNew);
@@ -28,7 +28,8 @@ TEST(ReplyCache, AnswersWhatIsDone) {
   ReplyCache::Saved saved;
   EXPECT_FALSE(cache.Load(entry, &saved));
 
-  const std::vector<uint8_t> results = Bytes(12, 1), first = Bytes(5, 2), second = Bytes(7, 3);
+  const std::vector<uint8_t> results = BytesOf(12, 1), first = BytesOf(5, 2),
+                             second = BytesOf(7, 3);
   const ResultItem items[] = {{.bytes = first, .position = 4, .release = nullptr},
                               {.bytes = second, .position = 8, .release = nullptr}};
   EXPECT_FALSE(cache.Finish(entry, {}, results, items).has_value());
@@ -44,17 +45,17 @@ TEST(ReplyCache, AnswersWhatIsDone) {
   for (uint32_t i = 0; i < saved.item_count; ++i) saved.items[i].release();
 }
 
-TEST(ReplyCache, Forgets) {
+TEST(ReplyCache, AForgottenCallIsNewAgain) {
   ReplyCache cache(4, 64);
   const ReplyCache::Found first = cache.Begin(KeyOf(1));
   ASSERT_EQ(first.outcome, ReplyCache::Outcome::kNew);
-  cache.Finish(first.entry, {}, Bytes(8, 1), {});
+  cache.Finish(first.entry, {}, BytesOf(8, 1), {});
   cache.Forget(first.entry);
   EXPECT_EQ(cache.size(), 0u);
   const ReplyCache::Found again = cache.Begin(KeyOf(1));
   ASSERT_EQ(again.outcome, ReplyCache::Outcome::kNew);
   // Its item is on its way.
-  const std::vector<uint8_t> bytes = Bytes(8, 1);
+  const std::vector<uint8_t> bytes = BytesOf(8, 1);
   const ResultItem item{.bytes = bytes};
   cache.Finish(again.entry, {}, {}, {&item, 1});
   ReplyCache::Saved saved;
@@ -69,8 +70,8 @@ TEST(ReplyCache, Forgets) {
 
 TEST(ReplyCache, KeepsTheVerifier) {
   ReplyCache cache(4, 64);
-  std::vector<uint8_t> verifier = Bytes(40, 5);
-  const std::vector<uint8_t> results = Bytes(24, 1), more = Bytes(28, 1);
+  std::vector<uint8_t> verifier = BytesOf(40, 5);
+  const std::vector<uint8_t> results = BytesOf(24, 1), more = BytesOf(28, 1);
   for (const bool fits : {true, false}) {
     const uint32_t entry = cache.Begin(KeyOf(fits ? 1 : 2)).entry;
     cache.Finish(entry, {.verifier = {oncrpc::AuthFlavor::kGss, verifier}}, fits ? results : more,
@@ -80,12 +81,12 @@ TEST(ReplyCache, KeepsTheVerifier) {
     if (!fits) continue;
     verifier.assign(40, 0);
     EXPECT_EQ(saved.reply.verifier.flavor, oncrpc::AuthFlavor::kGss);
-    EXPECT_EQ(saved.reply.verifier.body, absl::MakeConstSpan(Bytes(40, 5)));
+    EXPECT_EQ(saved.reply.verifier.body, absl::MakeConstSpan(BytesOf(40, 5)));
     EXPECT_EQ(saved.results, absl::MakeConstSpan(results));
   }
 }
 
-TEST(ReplyCache, EveryPartOfTheKeyCounts) {
+TEST(ReplyCache, CallsThatDifferInAnyPartOfTheKeyAreNew) {
   ReplyCache cache(16, 0);
   CallKey keys[] = {KeyOf(1), KeyOf(2), KeyOf(1), KeyOf(1), KeyOf(1), KeyOf(1), KeyOf(1)};
   keys[2].client = Gid::FromIpv4(0xC6336402);
@@ -98,9 +99,9 @@ TEST(ReplyCache, EveryPartOfTheKeyCounts) {
   EXPECT_EQ(cache.size(), 7u);
 }
 
-TEST(ReplyCache, RepliesUpToTheBound) {
+TEST(ReplyCache, RepliesAboveTheSizeLimitAreNotKept) {
   ReplyCache cache(4, 64);
-  const std::vector<uint8_t> half = Bytes(32, 1), more = Bytes(33, 2);
+  const std::vector<uint8_t> half = BytesOf(32, 1), more = BytesOf(33, 2);
   for (const auto& [item_bytes, fits] : {std::pair{half, true}, {more, false}}) {
     const uint32_t xid = fits ? 1 : 2;
     const ResultItem item{.bytes = item_bytes, .position = 32, .release = nullptr};
@@ -128,13 +129,13 @@ TEST(ReplyCache, TheLastCallThatJoinedGetsTheReply) {
   EXPECT_EQ(waiter->slot, 5u);
 }
 
-TEST(ReplyCache, GivesUpTheOldestThatIsDone) {
+TEST(ReplyCache, TheOldestFinishedCallIsEvicted) {
   ReplyCache cache(3, 64);
   uint32_t entries[3];
   for (uint32_t xid = 0; xid < 3; ++xid) entries[xid] = cache.Begin(KeyOf(xid)).entry;
   // Nothing that runs is given up.
   EXPECT_EQ(cache.Begin(KeyOf(10)).outcome, Outcome::kFull);
-  const std::vector<uint8_t> bytes = Bytes(8, 1);
+  const std::vector<uint8_t> bytes = BytesOf(8, 1);
   const ResultItem item{.bytes = bytes, .position = 0, .release = nullptr};
   cache.Finish(entries[1], {}, {}, {&item, 1});
   cache.Finish(entries[0], {}, {}, {});
@@ -150,7 +151,7 @@ TEST(ReplyCache, GivesUpTheOldestThatIsDone) {
   EXPECT_EQ(cache.size(), cache.capacity());
 }
 
-TEST(ReplyCache, AGreedyClientDrivesOutNobodyElse) {
+TEST(ReplyCache, AClientWithManyCallsEvictsOnlyItsOwn) {
   ReplyCache cache(100, 16);
   const auto of = [](uint32_t client, uint32_t xid) {
     CallKey key = KeyOf(xid);
@@ -160,7 +161,7 @@ TEST(ReplyCache, AGreedyClientDrivesOutNobodyElse) {
   const auto run = [&](const CallKey& key) {
     const auto [outcome, entry] = cache.Begin(key);
     ASSERT_EQ(outcome, Outcome::kNew);
-    cache.Finish(entry, {}, Bytes(16, 7), {});
+    cache.Finish(entry, {}, BytesOf(16, 7), {});
   };
   for (uint32_t xid = 0; xid < 30; ++xid) run(of(1, xid));
   for (uint32_t xid = 0; xid < 1000; ++xid) run(of(2, xid));
@@ -180,7 +181,7 @@ TEST(ReplyCache, AGreedyClientDrivesOutNobodyElse) {
 
 TEST(ReplyCache, KeepsTheNewestOfManyReplies) {
   ReplyCache cache(100, 16);
-  const std::vector<uint8_t> results = Bytes(16, 7);
+  const std::vector<uint8_t> results = BytesOf(16, 7);
   for (uint32_t xid = 0; xid < 10'000; ++xid) {
     const auto [outcome, entry] = cache.Begin(KeyOf(xid * 64));
     ASSERT_EQ(outcome, Outcome::kNew) << xid;
@@ -193,8 +194,8 @@ TEST(ReplyCache, KeepsTheNewestOfManyReplies) {
   EXPECT_EQ(cache.Begin(KeyOf(9'899 * 64)).outcome, Outcome::kNew);
 }
 
-TEST(ReplyCache, Checksum) {
-  std::vector<uint8_t> arguments = Bytes(kChecksummedBytes + 8, 1), item = Bytes(9, 2);
+TEST(ReplyCache, TheChecksumCoversTheFirstArgumentsAndItems) {
+  std::vector<uint8_t> arguments = BytesOf(kChecksummedBytes + 8, 1), item = BytesOf(9, 2);
   oncrpc::ReducedItem reduced{.bytes = item, .position = 4};
   CallView call{.header = {}, .arguments = arguments, .items = {&reduced, 1}};
   const uint64_t sum = ChecksumOf(call);
@@ -240,7 +241,7 @@ TEST(LostReplies, AreTakenOnce) {
   EXPECT_EQ(lost.size(), 0u);
 }
 
-TEST(LostReplies, TheLastOnesStay) {
+TEST(LostReplies, OnlyTheNewestAreKept) {
   LostReplies lost;
   const Gid client = Gid::FromIpv4(1);
   constexpr uint32_t kAll = 3 * LostReplies::kMax + 5;
@@ -254,7 +255,7 @@ TEST(LostReplies, TheLastOnesStay) {
 }
 
 // XIDs come round again.
-TEST(LostReplies, AreForgotten) {
+TEST(LostReplies, ExpireAfterTheKeepTime) {
   LostReplies lost;
   const Gid client = Gid::FromIpv4(1);
   lost.Add(KeyOf(client, 7), 1000);

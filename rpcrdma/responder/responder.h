@@ -187,10 +187,10 @@ class Responder : public Connection::Role {
   // Sending the reply: responder_reply.cc.
   void SendError(uint32_t index, ErrorCode code, uint32_t version = kVersion);
   // The reply of a handler, through its ReplyHandle.
-  void Answer(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<const uint8_t> results,
-              absl::Span<ResultItem> items);
+  void Reply(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<const uint8_t> results,
+             absl::Span<ResultItem> items);
   // The same for success without items.
-  void AnswerPlainly(uint32_t index, absl::Span<const uint8_t> results);
+  void ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results);
   // Moves the items to the slot. Returns false if there are too many or if they are out of order.
   static bool TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t result_bytes);
   void SendReply(uint32_t index, const oncrpc::ReplyHeader& reply,

@@ -61,8 +61,8 @@ bool Responder::TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t resul
   return valid;
 }
 
-void Responder::Answer(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<const uint8_t> results,
-                       absl::Span<ResultItem> items) {
+void Responder::Reply(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<const uint8_t> results,
+                      absl::Span<ResultItem> items) {
   Slot& slot = slots_[index];
   const bool joins = slot.joins;
   --dispatched_;
@@ -109,10 +109,10 @@ void Responder::Answer(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<con
   OnPosted();
 }
 
-void Responder::AnswerPlainly(uint32_t index, absl::Span<const uint8_t> results) {
+void Responder::ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results) {
   Slot& slot = slots_[index];
   if (slot.has_chunks || slot.cached != kNotCached || aborted_ || connection_->broken()) {
-    return Answer(index, {}, results, {});
+    return Reply(index, {}, results, {});
   }
   --dispatched_;
   if (!BuildPlainReply(index, results)) {
@@ -352,19 +352,19 @@ ReplyHandle::~ReplyHandle() {
 void ReplyHandle::Send(absl::Span<const uint8_t> results, absl::Span<ResultItem> items) {
   if (responder_ == nullptr) return;
   Responder* const responder = std::exchange(responder_, nullptr);
-  if (items.empty()) return responder->AnswerPlainly(slot_, results);
-  responder->Answer(slot_, {}, results, items);
+  if (items.empty()) return responder->ReplyPlainly(slot_, results);
+  responder->Reply(slot_, {}, results, items);
 }
 
 void ReplyHandle::Send(const oncrpc::ReplyHeader& reply, absl::Span<const uint8_t> results,
                        absl::Span<ResultItem> items) {
   if (responder_ == nullptr) return;
-  std::exchange(responder_, nullptr)->Answer(slot_, reply, results, items);
+  std::exchange(responder_, nullptr)->Reply(slot_, reply, results, items);
 }
 
 void ReplyHandle::Fail(oncrpc::AcceptStatus status) {
   if (responder_ == nullptr) return;
-  std::exchange(responder_, nullptr)->Answer(slot_, {.accept_status = status}, {}, {});
+  std::exchange(responder_, nullptr)->Reply(slot_, {.accept_status = status}, {}, {});
 }
 
 }  // namespace pollux::rpcrdma

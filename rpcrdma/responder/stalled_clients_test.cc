@@ -17,7 +17,7 @@ TEST(StalledClientsTest, RemembersAClientForALimitedTime) {
   EXPECT_EQ(stalled.Until(At(1)), 7 + StalledClients::kKeptNs);
 }
 
-TEST(StalledClientsTest, TheOldestMakesRoom) {
+TEST(StalledClientsTest, AboveTheLimitTheOldestIsRemoved) {
   StalledClients stalled;
   for (uint32_t i = 0; i < StalledClients::kMax; ++i) stalled.Add(At(i), i);
   EXPECT_NE(stalled.Until(At(0)), 0u);

@@ -190,7 +190,7 @@ class ServiceTest : public testing::TestWithParam<bool> {
   std::unique_ptr<ServiceThread> serving_;
 };
 
-TEST_P(ServiceTest, AnyMixOfThreads) {
+TEST_P(ServiceTest, ThreadsCallThroughOwnAndSharedClients) {
   constexpr int kOwn = 3, kSharing = 2;
   constexpr u_int kCalls = 300;
   const OwnedClient shared = MakeOne();
@@ -205,7 +205,7 @@ TEST_P(ServiceTest, AnyMixOfThreads) {
 }
 
 // Who waits for longer than anybody polls for, sleeps; and is woken.
-TEST_P(ServiceTest, SlowCalls) {
+TEST_P(ServiceTest, SlowCallsWakeTheirSleepingCallers) {
   const OwnedClient one = MakeOne(), other = MakeOne();
   std::thread beside([&] {
     for (u_int i = 0; i < 100; ++i) Call(other, kNegate, i);
@@ -221,7 +221,7 @@ TEST_P(ServiceTest, SlowCalls) {
 }
 
 // A dispatch routine hangs up on its caller, who connects again when he has something to ask.
-TEST_P(ServiceTest, OneConnectionIsDestroyed) {
+TEST_P(ServiceTest, ADispatchRoutineMayDestroyItsConnection) {
   const OwnedClient leaver = MakeOne(), stayer = MakeOne();
   Call(stayer, kNegate, 1);
   for (u_int i = 0; i < 10; ++i) {
@@ -245,7 +245,7 @@ TEST_P(ServiceTest, IdleConnectionsAreDestroyed) {
   EXPECT_EQ(CountersOf(other.get()).reconnects, 0u);
 }
 
-TEST_P(ServiceTest, TheListenerIsDestroyed) {
+TEST_P(ServiceTest, ADispatchRoutineMayDestroyTheListener) {
   const OwnedClient client = MakeOne(), other = MakeOne();
   Call(other, kNegate, 1);
   Call(client, kClose, 1);
@@ -257,7 +257,7 @@ TEST_P(ServiceTest, TheListenerIsDestroyed) {
             RPC_SUCCESS);
 }
 
-TEST_P(ServiceTest, OneAddressHasAsManyConnectionsAsIsSaid) {
+TEST_P(ServiceTest, MaxConnectionsPerClientLimitsOneAddress) {
   serving_.reset();
   serving_ = std::make_unique<ServiceThread>(server_->host(),
                                              ServiceLimits{.max_connections_per_client = 1});
@@ -271,7 +271,7 @@ TEST_P(ServiceTest, OneAddressHasAsManyConnectionsAsIsSaid) {
   EXPECT_EQ(serving->counters().connections_refused, 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(WhoWaits, ServiceTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(WaitModes, ServiceTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Drives" : "Sleeps"; });
 
 }  // namespace

@@ -17,7 +17,7 @@ UpperLayer Store() {
   return upper;
 }
 
-TEST(UpperLayer, AnyProgramHasOne) {
+TEST(UpperLayer, AnyProgramHasADefaultBinding) {
   const UpperLayer upper = UpperLayer::Default(0x20000001, 3);
   EXPECT_TRUE(upper.binding.Validate().ok());
   EXPECT_EQ(upper.binding.Find(77)->max_argument_bytes, kDefaultMaxBytes);
@@ -26,14 +26,14 @@ TEST(UpperLayer, AnyProgramHasOne) {
   EXPECT_GT(upper.LargestMessage(), kDefaultMaxBytes);
 }
 
-TEST(UpperLayer, ItemsAreOfTheirProcedure) {
+TEST(UpperLayer, ItemsAreFoundByProcedure) {
   const UpperLayer upper = Store();
   EXPECT_EQ(upper.ArgumentsOf(1).offsets.size(), 2u);
   EXPECT_TRUE(upper.ResultsOf(1).offsets.empty());
   EXPECT_TRUE(upper.ArgumentsOf(0).offsets.empty());
 }
 
-TEST(UpperLayer, ProtectionTakesRoom) {
+TEST(UpperLayer, ProtectionAddsItsBytesToTheBounds) {
   const UpperLayer upper = Store();
   const oncrpc::ProgramBinding with = upper.WithProtection();
   EXPECT_TRUE(with.Validate().ok());
@@ -44,7 +44,7 @@ TEST(UpperLayer, ProtectionTakesRoom) {
   EXPECT_GE(upper.LargestMessage(), with.Find(1)->max_argument_bytes);
 }
 
-TEST(UpperLayer, StaysWithinTheBounds) {
+TEST(UpperLayer, BoundsStayWithinTheLargestItem) {
   UpperLayer upper = Store();
   upper.binding.procedures[1].max_eligible_argument_bytes = oncrpc::kMaxItemBytes;
   EXPECT_TRUE(upper.WithProtection().Validate().ok());

@@ -17,7 +17,7 @@ bool IsReadable(int fd, int timeout_ms = 0) {
   return poll(&polled, 1, timeout_ms) == 1;
 }
 
-TEST(WakeupQueue, HoldsAsManyAsItSays) {
+TEST(WakeupQueue, PushFailsAtTheCapacity) {
   auto queue = MakeQueue(4);
   ASSERT_NE(queue, nullptr);
   int message = 0;
@@ -32,7 +32,7 @@ TEST(WakeupQueue, HoldsAsManyAsItSays) {
   EXPECT_FALSE(queue->Pop(&got));
 }
 
-TEST(WakeupQueue, TellsOnceItIsArmed) {
+TEST(WakeupQueue, ThePushAfterArmMakesTheDescriptorReadable) {
   auto queue = MakeQueue(4);
   ASSERT_NE(queue, nullptr);
   EXPECT_FALSE(IsReadable(queue->fd()));
@@ -47,7 +47,7 @@ TEST(WakeupQueue, TellsOnceItIsArmed) {
   EXPECT_TRUE(IsReadable(queue->fd()));
 }
 
-TEST(WakeupQueue, AnnouncesWhatItHolds) {
+TEST(WakeupQueue, AnnounceMakesTheDescriptorReadableWhileMessagesAreQueued) {
   auto queue = MakeQueue(4);
   ASSERT_NE(queue, nullptr);
   EXPECT_TRUE(queue->Arm());
@@ -63,7 +63,7 @@ TEST(WakeupQueue, AnnouncesWhatItHolds) {
   EXPECT_FALSE(IsReadable(queue->fd()));
 }
 
-TEST(WakeupQueue, QueuesOfOneConsumerCountTogether) {
+TEST(WakeupQueue, QueuesOfOneConsumerShareABacklog) {
   auto one = MakeQueue(4);
   ASSERT_NE(one, nullptr);
   auto other = WakeupQueue<int>::Make(4, one->backlog());

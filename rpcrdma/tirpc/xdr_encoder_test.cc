@@ -58,7 +58,7 @@ absl::Span<const uint8_t> BytesOf(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-TEST(XdrEncoder, WithoutItemsIsPlainXdr) {
+TEST(XdrEncoder, WithoutItemsTheOutputIsPlainXdr) {
   Sample sample(1001, 2);
   std::vector<char> expected(8192);
   XDR plain;
@@ -75,7 +75,7 @@ TEST(XdrEncoder, WithoutItemsIsPlainXdr) {
 }
 
 // RFC 8166 sections 3.4.4.1 and 3.4.5.2
-TEST(XdrEncoder, TakesEligibleOpaquesAndTheirPads) {
+TEST(XdrEncoder, EligibleOpaquesAndTheirPadsBecomeItems) {
   Sample sample(1001, 2);
   XdrEncoder encoder;
   encoder.Reset(kMax);
@@ -90,7 +90,7 @@ TEST(XdrEncoder, TakesEligibleOpaquesAndTheirPads) {
   EXPECT_EQ(encoder.bytes().size(), encoder.items()[1].position + 4);
 }
 
-TEST(XdrEncoder, AnEmptyItemKeepsItsPlace) {
+TEST(XdrEncoder, AnEmptyItemKeepsItsPosition) {
   Sample sample(0, 12);
   XdrEncoder encoder;
   encoder.Reset(kMax);
@@ -101,7 +101,7 @@ TEST(XdrEncoder, AnEmptyItemKeepsItsPlace) {
   EXPECT_EQ(encoder.items()[1].bytes, BytesOf(sample.more));
 }
 
-TEST(XdrEncoder, BoundsAreKept) {
+TEST(XdrEncoder, ItemsAndStreamsAboveTheirLimitFail) {
   XdrEncoder encoder;
   for (const size_t bytes : {5000u, 5001u}) {
     Sample sample(bytes);
@@ -117,7 +117,7 @@ TEST(XdrEncoder, BoundsAreKept) {
   }
 }
 
-TEST(XdrEncoder, MovesAsRpcsecGssDoes) {
+TEST(XdrEncoder, SupportsThePositioningOfRpcsecGss) {
   XdrEncoder encoder;
   encoder.Reset(64);
   XDR* const xdr = encoder.xdr();
@@ -137,7 +137,7 @@ TEST(XdrEncoder, MovesAsRpcsecGssDoes) {
   EXPECT_EQ(xdr_inline(xdr, 64), nullptr);
 }
 
-TEST(XdrDecoder, GivesItemsWhereTheyLie) {
+TEST(XdrDecoder, ItemsAreReturnedInPlace) {
   for (const bool by_position : {true, false}) {
     Sample sample(1001, 2);
     XdrEncoder encoder;
@@ -168,7 +168,7 @@ TEST(XdrDecoder, GivesItemsWhereTheyLie) {
   }
 }
 
-TEST(XdrDecoder, CopiesIntoMemoryOfTheUsers) {
+TEST(XdrDecoder, CopiesIntoBuffersOfTheUser) {
   Sample sample(1001);
   XdrEncoder encoder;
   encoder.Reset(kMax);
@@ -214,7 +214,7 @@ TEST(XdrDecoder, ItemsMayBeInTheStream) {
 }
 
 // RFC 8166 section 6.1
-TEST(XdrDecoder, RefusesAResultThatAChunkWasThereFor) {
+TEST(XdrDecoder, RefusesAnInlineResultDespiteItsWriteChunk) {
   for (const size_t more : {0, 3}) {
     Sample sample(more == 0 ? 999 : 0, more);
     XdrEncoder encoder;
@@ -231,7 +231,7 @@ TEST(XdrDecoder, RefusesAResultThatAChunkWasThereFor) {
 }
 
 // RFC 8166 section 6.1
-TEST(XdrDecoder, RefusesWhatTheBindingDoesNotAllow) {
+TEST(XdrDecoder, RefusesItemsOutsideTheBinding) {
   Sample sample(1001);
   XdrEncoder encoder;
   encoder.Reset(kMax);
@@ -257,7 +257,7 @@ TEST(XdrDecoder, RefusesWhatTheBindingDoesNotAllow) {
   }
 }
 
-TEST(XdrDecoder, EndsWhereTheBytesEnd) {
+TEST(XdrDecoder, TruncatedInputIsRefused) {
   Sample sample(40, 4);
   XdrEncoder encoder;
   encoder.Reset(kMax);

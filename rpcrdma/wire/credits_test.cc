@@ -8,7 +8,7 @@ namespace pollux::rpcrdma {
 namespace {
 
 // RFC 8166 section 3.3.3
-TEST(Credits, OneUntilTheFirstGrant) {
+TEST(Credits, OneCreditIsUsableUntilTheFirstGrant) {
   CreditWindow window(32);
   EXPECT_TRUE(window.CanSend());
   window.OnSend();
@@ -44,7 +44,7 @@ TEST(Credits, GrantIsNeverZeroNorMoreThanPosted) {
   EXPECT_EQ(Grant(0xFFFFFFFF, 16), 16u);
 }
 
-TEST(Binding, Validate) {
+TEST(Binding, ValidateChecksTheBoundsOfEachProcedure) {
   oncrpc::ProgramBinding binding{.program = 0x20000000, .version = 1};
   EXPECT_FALSE(binding.Validate().ok());
   binding.procedures = {{.number = 0}, {.number = 1, .max_result_bytes = 8}};

@@ -44,7 +44,7 @@ std::vector<uint8_t> Everything() {
        1,          1,   0xCC01, 8192, 0x7FFF, 0x40000});
 }
 
-TEST(Header, EveryListIsDecodedAndEncodedAgain) {
+TEST(Header, EveryListRoundTrips) {
   const std::vector<uint8_t> bytes = Everything();
   Header header;
   size_t length = 0;
@@ -63,7 +63,7 @@ TEST(Header, EveryListIsDecodedAndEncodedAgain) {
   EXPECT_EQ(Emitted(header), bytes);
 }
 
-TEST(Header, PayloadBeginsAfterTheLists) {
+TEST(Header, ThePayloadStartsAfterTheLists) {
   Header header;
   size_t length = 0;
   ASSERT_EQ(Parse(Words({7, 1, 1, 0, 0, 0, 0, 7, 0}), &header, &length), HeaderStatus::kOk);
@@ -83,7 +83,7 @@ TEST(Header, EveryTruncationIsRefused) {
   }
 }
 
-TEST(Header, ErrorsAndDone) {
+TEST(Header, ErrorAndDoneMessagesRoundTrip) {
   for (const auto& bytes : {Words({9, 1, 4, 4, 1, 1, 1}), Words({9, 1, 4, 4, 2}),
                             Words({9, 1, 4, 3}), Words({9, 1, 4, 2, 64, 512, 0, 0, 0})}) {
     Header header;
@@ -100,7 +100,7 @@ TEST(Header, ErrorsAndDone) {
 }
 
 // RFC 8166 section 4.2.2 and section 4.5.1
-TEST(Header, AnotherVersionIsToldApart) {
+TEST(Header, AnotherVersionIsReportedAsBadVersion) {
   Header header;
   size_t length;
   EXPECT_EQ(Parse(Words({9, 2, 4, 0, 0, 0, 0}), &header, &length), HeaderStatus::kBadVersion);
@@ -109,7 +109,7 @@ TEST(Header, AnotherVersionIsToldApart) {
 }
 
 // RFC 8166 section 4.5.2
-TEST(Header, XdrErrors) {
+TEST(Header, InvalidListsAreMalformed) {
   Header header;
   size_t length;
   const std::vector<std::vector<uint8_t>> bad = {
@@ -164,14 +164,14 @@ TEST(Header, BoundsHoldAtTheLimitAndOnePast) {
   EXPECT_FALSE(lists.SetReply({}));
 }
 
-TEST(Header, EmitRefusesASpaceTooSmall) {
+TEST(Header, EmitIntoATooSmallBufferFails) {
   Header header;
   std::vector<uint8_t> out(kMinHeaderBytes);
   EXPECT_EQ(EmitHeader(header, absl::MakeSpan(out).first(kMinHeaderBytes - 1)), 0u);
   EXPECT_EQ(EmitHeader(header, absl::MakeSpan(out)), kMinHeaderBytes);
 }
 
-TEST(Header, WhatParsesIsEncodedAgainByteForByte) {
+TEST(Header, ParsedHeadersReencodeByteForByte) {
   Random random(42);
   const std::vector<uint8_t> seed = Everything();
   int parsed = 0;

@@ -12,7 +12,7 @@
 namespace pollux::rpcrdma {
 namespace {
 
-constexpr size_t kRoom = 2048;
+constexpr size_t kOutputBytes = 2048;
 constexpr uint8_t kUntouched = 0xEE;
 const std::vector<size_t> kBodySizes = {0, 1, 3, 4, 5, 64, 1021};
 
@@ -26,7 +26,7 @@ std::vector<uint8_t> Pattern(size_t bytes) {
 template <class EmitRpc>
 std::vector<uint8_t> Reference(uint32_t xid, uint32_t credits, EmitRpc emit_rpc,
                                absl::Span<const uint8_t> body) {
-  std::vector<uint8_t> out(kRoom);
+  std::vector<uint8_t> out(kOutputBytes);
   Header header;
   header.xid = xid;
   header.credits = credits;
@@ -52,7 +52,7 @@ std::vector<uint8_t> Exactly(size_t bytes, Emit emit) {
   return out;
 }
 
-TEST(PlainCall, IsWhatTheCodecsWrite) {
+TEST(PlainCall, MatchesTheOutputOfTheCodecs) {
   for (const size_t credential_bytes : {0u, 1u, 4u, 21u, oncrpc::kMaxAuthBytes}) {
     const std::vector<uint8_t> body = Pattern(credential_bytes);
     const oncrpc::OpaqueAuth credential{.flavor = oncrpc::AuthFlavor::kSys, .body = body};
@@ -76,7 +76,7 @@ TEST(PlainCall, IsWhatTheCodecsWrite) {
   }
 }
 
-TEST(PlainReply, IsWhatTheCodecsWrite) {
+TEST(PlainReply, MatchesTheOutputOfTheCodecs) {
   for (const size_t result_bytes : kBodySizes) {
     const std::vector<uint8_t> results = Pattern(result_bytes);
     const oncrpc::ReplyHeader reply{.xid = 0x01020304};

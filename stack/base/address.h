@@ -29,11 +29,11 @@ struct InterfaceAddress {
 // Parses "192.0.2.1" or "2001:db8::1". Returns InvalidArgument for anything else.
 absl::StatusOr<Gid> ParseAddress(absl::string_view text);
 // Parses "192.0.2.1/24", "2001:db8::1/64" or "192.0.2.1/24,vlan=100". Returns InvalidArgument for
-// anything else, and for an address that no single host can have.
+// anything else, and for an address that no host can have.
 absl::StatusOr<InterfaceAddress> ParseInterfaceAddress(absl::string_view text);
 
 std::string FormatAddress(const Gid& address);
-// The form that ParseInterfaceAddress() reads
+// Returns the form that ParseInterfaceAddress() parses.
 std::string FormatInterfaceAddress(const InterfaceAddress& address);
 std::string FormatMac(const MacAddress& mac);
 

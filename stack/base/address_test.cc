@@ -5,7 +5,7 @@
 namespace pollux {
 namespace {
 
-TEST(AddressTest, WhatIsWrittenIsRead) {
+TEST(AddressTest, FormattedAddressesParse) {
   for (const char* text : {"192.0.2.1/24", "1::/0", "2001:db8::1/64", "fe80::1/128",
                            "10.1.2.3/32,vlan=1", "2001:db8::1/64,vlan=4094", "1.2.3.4/0"}) {
     const auto address = ParseInterfaceAddress(text);
@@ -17,7 +17,7 @@ TEST(AddressTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(ParseAddress("::ffff:192.0.2.1").value(), Gid::FromIpv4(0xC0000201));
 }
 
-TEST(AddressTest, Refusals) {
+TEST(AddressTest, InvalidInterfaceAddressesAreRefused) {
   for (const char* text :
        {"", "192.0.2.1", "192.0.2.1/33", "2001:db8::1/129", "192.0.2.1/24,vlan=0", "1.2.3/8",
         "192.0.2.1/24,vlan=4095", "192.0.2.1/24,vlan", "192.0.2.1/24,100", "ff02::1/64", "::/0",
@@ -28,13 +28,13 @@ TEST(AddressTest, Refusals) {
   }
 }
 
-TEST(AddressTest, Formats) {
+TEST(AddressTest, FormatsAddressesAndMacs) {
   EXPECT_EQ(FormatAddress(Gid::FromIpv4(0x0A141E28)), "10.20.30.40");
   EXPECT_EQ(FormatAddress(ParseAddress("fe80:0::1").value()), "fe80::1");
   EXPECT_EQ(FormatMac({2, 0, 0xAB, 0, 0, 0x10}), "02:00:ab:00:00:10");
 }
 
-TEST(AddressTest, Prefixes) {
+TEST(AddressTest, PrefixesMatchOnlyWithinOneIpVersion) {
   const Gid a = ParseAddress("10.1.2.3").value();
   EXPECT_EQ(CommonPrefixLength(a, ParseAddress("10.1.2.2").value()), 31);
   EXPECT_EQ(CommonPrefixLength(a, a), 32);

@@ -1,4 +1,4 @@
-// Waiting, in tests, for what another thread, another process or the kernel does.
+// Waits, in tests, for events in another thread, another process or the kernel.
 #ifndef POLLUX_STACK_BASE_EVENTUALLY_FOR_TEST_H_
 #define POLLUX_STACK_BASE_EVENTUALLY_FOR_TEST_H_
 
@@ -7,10 +7,11 @@
 
 namespace pollux {
 
-// A guard against hanging, not an expectation: a machine may be slow, or have much else to do.
+// A guard against hanging, not an expected duration: the machine may be slow or busy.
 inline constexpr std::chrono::seconds kHangGuard{100};
 
-// Whether `holds()` is true in the end. Between two looks this thread sleeps.
+// Returns true once `holds()` returns true, and false if it never did for kHangGuard. Calls it once
+// per millisecond.
 template <class Condition>
 bool Eventually(Condition holds) {
   const auto give_up = std::chrono::steady_clock::now() + kHangGuard;

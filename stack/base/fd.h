@@ -1,4 +1,4 @@
-// A file descriptor that closes itself.
+// A file descriptor that is closed by its destructor.
 #ifndef POLLUX_STACK_BASE_FD_H_
 #define POLLUX_STACK_BASE_FD_H_
 

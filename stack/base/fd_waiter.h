@@ -7,30 +7,32 @@
 
 namespace pollux {
 
-// Whether a read from `fd` would find something: 1 or 0; else -1, with errno.
+// Returns 1 if a read from `fd` would not block, 0 if it would, or -1 with errno set.
 int IsReadable(int fd);
 
-// A thread that reads from a device, as libibverbs and librdmacm do, goes on waiting after a
-// signal's handler that was installed with SA_RESTART (by signal(3) too), and returns after any
-// other: signal(7). After poll(2) it returns in either case, so threads wait here. Any thread.
+// As in libibverbs and librdmacm, a blocked read of the device continues after a signal handler
+// that was installed with SA_RESTART (signal(3) does that, too), and fails with EINTR after any
+// other (signal(7)). poll(2) returns in both cases, so threads wait here instead. Thread-safe.
 class FdWaiter {
  public:
-  // After what has made the descriptor readable.
+  // Call it after making the descriptor readable.
   void Ring() {
-    // Who is about to sleep has said so, and looks at the descriptor after that.
+    // A thread that is about to sleep sets kAsleep before it checks the descriptor once more.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if ((rung_.load(std::memory_order_relaxed) & kAsleep) != 0) WakeAll();
   }
-  // 0 once `fd` is readable, which another thread may undo; EAGAIN when it is not and it is
-  // non-blocking; EINTR, or what poll(2) says. The thread may be cancelled while it waits.
+  // Returns 0 once `fd` is readable (another thread may read it first); EAGAIN if it is
+  // non-blocking and not readable; EINTR; or the error of poll(2). The thread may be cancelled
+  // while it waits.
   int AwaitReadable(int fd);
 
  private:
-  static constexpr uint32_t kAsleep = 1;  // somebody, perhaps
+  static constexpr uint32_t kAsleep = 1;  // a thread may be asleep
 
   void WakeAll();
 
-  // kAsleep, and above it how often somebody was woken: who was about to sleep then does not.
+  // kAsleep, and above it the number of wake-ups. The kernel compares it before a thread sleeps, so
+  // that a wake-up just before that is not missed.
   std::atomic<uint32_t> rung_{0};
 };
 

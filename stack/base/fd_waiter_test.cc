@@ -38,7 +38,7 @@ class FdWaiterTest : public testing::Test {
   FdWaiter fd_waiter_;
 };
 
-TEST_F(FdWaiterTest, WhoWaitsIsWoken) {
+TEST_F(FdWaiterTest, EachEventWakesAWaitingThread) {
   constexpr int kRounds = 1000;
   std::atomic<int> taken = 0;
   std::vector<std::thread> waiting;
@@ -55,7 +55,7 @@ TEST_F(FdWaiterTest, WhoWaitsIsWoken) {
   for (std::thread& thread : waiting) thread.join();
 }
 
-TEST_F(FdWaiterTest, OneAfterTheOther) {
+TEST_F(FdWaiterTest, SuccessiveEventsAreTaken) {
   constexpr int kRounds = 2000;
   std::atomic<int> taken = 0;
   std::thread waits([&] {
@@ -74,7 +74,7 @@ TEST_F(FdWaiterTest, OneAfterTheOther) {
 }
 
 // Each of two events at once is for one of three: whoever takes the first, the second is not left.
-TEST_F(FdWaiterTest, NoneIsLeftBySeveralWhoTake) {
+TEST_F(FdWaiterTest, SeveralTakersMissNoEvent) {
   constexpr int kRounds = 3000, kTakers = 3;
   std::mutex mutex;
   std::atomic<int> taken = 0;
@@ -98,7 +98,7 @@ TEST_F(FdWaiterTest, NoneIsLeftBySeveralWhoTake) {
   for (std::thread& taker : takers) taker.join();
 }
 
-TEST_F(FdWaiterTest, NobodyWaitsForANonBlockingDescriptor) {
+TEST_F(FdWaiterTest, ANonBlockingDescriptorReturnsEagain) {
   ASSERT_EQ(fcntl(fd_, F_SETFL, O_NONBLOCK), 0);
   EXPECT_EQ(fd_waiter_.AwaitReadable(fd_), EAGAIN);
   MakeReadable();
@@ -106,7 +106,7 @@ TEST_F(FdWaiterTest, NobodyWaitsForANonBlockingDescriptor) {
   EXPECT_EQ(fd_waiter_.AwaitReadable(-1), EBADF);
 }
 
-TEST_F(FdWaiterTest, WaitingGoesOnAfterHandlersThatWantIt) {
+TEST_F(FdWaiterTest, WaitingContinuesAfterSaRestartHandlers) {
   HandleSignals(SA_RESTART);
   std::thread waits([&] { EXPECT_EQ(fd_waiter_.AwaitReadable(fd_), 0); });
   for (int i = 0; i < 1000; ++i) {
@@ -117,7 +117,7 @@ TEST_F(FdWaiterTest, WaitingGoesOnAfterHandlersThatWantIt) {
   waits.join();
 }
 
-TEST_F(FdWaiterTest, WaitingEndsAfterOtherHandlers) {
+TEST_F(FdWaiterTest, OtherHandlersInterruptWithEintr) {
   HandleSignals(0);
   std::atomic<bool> over = false;
   std::thread waits([&] {
@@ -131,7 +131,7 @@ TEST_F(FdWaiterTest, WaitingEndsAfterOtherHandlers) {
   waits.join();
 }
 
-TEST_F(FdWaiterTest, AThreadIsCancelledThere) {
+TEST_F(FdWaiterTest, AThreadThatStartsToWaitCanBeCancelled) {
   std::thread waits([&] { fd_waiter_.AwaitReadable(fd_); });
   ASSERT_EQ(pthread_cancel(waits.native_handle()), 0);
   waits.join();
@@ -140,7 +140,7 @@ TEST_F(FdWaiterTest, AThreadIsCancelledThere) {
 }
 
 // Another one goes on sleeping, and is woken.
-TEST_F(FdWaiterTest, AThreadIsCancelledInItsSleep) {
+TEST_F(FdWaiterTest, ASleepingThreadCanBeCancelled) {
   std::atomic<pid_t> ids[2] = {};
   std::atomic<bool> awake = false;
   std::thread cancelled([&] {

@@ -1,4 +1,4 @@
-// Arrays on cache lines of their own.
+// Arrays that share no cache line with other memory.
 #ifndef POLLUX_STACK_BASE_LINE_ARRAY_H_
 #define POLLUX_STACK_BASE_LINE_ARRAY_H_
 
@@ -16,14 +16,14 @@ struct LineArrayDeleter {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-// What one core writes with every packet. It begins and ends with a cache line, so that what
-// another core has beside it in memory lies on other lines.
+// For memory that one core writes with every packet. It begins and ends at a cache line boundary,
+// so that neighbouring memory that another core uses is in other cache lines.
 template <class T>
 using LineArray = std::unique_ptr<T[], LineArrayDeleter>;
 
-// Of `count` elements, the first `made` of them zero or as their type makes them. The others hold
-// nothing until they are written, and many of them take no memory before. Null if there is no
-// memory for them: peers and programs choose how many there are.
+// Allocates `count` elements and value-initializes the first `made`. The others are uninitialized
+// and, as long as a page of them is never written, take no memory. Returns null if memory is short,
+// because peers and programs choose `count`.
 template <class T>
 LineArray<T> MakeLineArray(size_t count, size_t made) {
   static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= kCacheLineBytes);

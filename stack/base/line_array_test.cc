@@ -14,7 +14,7 @@ struct Element {
   uint8_t more[8];
 };
 
-TEST(LineArrayTest, BeginsAndEndsWithALine) {
+TEST(LineArrayTest, NoCacheLineIsSharedBetweenArrays) {
   std::vector<LineArray<Element>> arrays;
   for (size_t count = 1; count <= 100; ++count) {
     arrays.push_back(MakeLineArray<Element>(count));
@@ -29,7 +29,7 @@ TEST(LineArrayTest, BeginsAndEndsWithALine) {
   }
 }
 
-TEST(LineArrayTest, ElementsAreMade) {
+TEST(LineArrayTest, ElementsAreInitialized) {
   // Over memory that was used before, as likely as not.
   std::memset(MakeLineArray<uint8_t>(10 * sizeof(Element)).get(), 0xFF, 10 * sizeof(Element));
   const LineArray<Element> elements = MakeLineArray<Element>(10);
@@ -39,7 +39,7 @@ TEST(LineArrayTest, ElementsAreMade) {
   }
 }
 
-TEST(LineArrayTest, OfNothing) { EXPECT_NE(MakeLineArray<uint64_t>(0), nullptr); }
+TEST(LineArrayTest, AnEmptyArrayIsNotNull) { EXPECT_NE(MakeLineArray<uint64_t>(0), nullptr); }
 
 }  // namespace
 }  // namespace pollux

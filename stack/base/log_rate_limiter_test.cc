@@ -5,7 +5,7 @@
 namespace pollux {
 namespace {
 
-TEST(LogBudgetTest, SoManyAMinute) {
+TEST(LogRateLimiterTest, LinesPerMinuteAreBounded) {
   constexpr uint64_t kMinuteNs = 60'000'000'000;
   constexpr uint32_t kPerMinute = 16;
   LogRateLimiter budget(kPerMinute);

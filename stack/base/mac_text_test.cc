@@ -11,7 +11,7 @@ TEST(MacText, Parses) {
   EXPECT_EQ(*mac, (MacAddress{0x02, 0x00, 0x5E, 0xFF, 0x00, 0x1A}));
 }
 
-TEST(MacText, RefusesWhatIsNone) {
+TEST(MacText, RefusesInvalidMacAddresses) {
   for (const char* text : {"", "02", "02:00:00:00:00", "02:00:00:00:00:00:01", "2:0:0:0:0:1",
                            "02:00:00:00:00:0g", "02:00:00:00:00:+1", "01:00:5e:00:00:01"}) {
     EXPECT_FALSE(ParseMac(text).ok()) << text;

@@ -1,4 +1,4 @@
-// What small things are made of while the heap gives nothing.
+// Memory kept in reserve for small allocations when the heap is exhausted.
 #ifndef POLLUX_STACK_BASE_MEMORY_RESERVE_H_
 #define POLLUX_STACK_BASE_MEMORY_RESERVE_H_
 
@@ -8,40 +8,40 @@
 
 namespace pollux {
 
-// Nothing here catches what operator new throws where the heap gives nothing: the process would
-// end. So address space is kept back, of which no page is touched; operator new takes a piece of it
-// then, and work in hand is finished. Whoever is about to begin something for a peer looks here
-// first:
+// Pollux does not catch the exception that operator new throws if the heap is exhausted: the
+// process would end. So some address space is reserved without touching its pages; when memory is
+// short, operator new uses a piece of it, and work in progress can be finished. Code that is about
+// to begin something new for a peer checks the reserve first:
 //
-//   the reserve is   a connection that is asked for   a call
-//   whole            made                             taken
-//   not whole        refused                          taken
-//   low              refused                          waits
+//   the reserve is   a new connection is   a call is
+//   whole            accepted              accepted
+//   not whole        refused               accepted
+//   low              refused               deferred
 //
-// Large things (queues, buffers) are not made by operator new, and leave the reserve alone: they
-// are refused. One a process; all functions from any thread.
+// Large objects (queues, buffers) are not allocated with operator new. If there is no memory for
+// one it is refused, without using the reserve. One per process; all functions are thread-safe.
 class MemoryReserve {
  public:
   static constexpr size_t kBytes = 4 << 20;
   static constexpr uint32_t kPieces = 16;
 
-  // From now on, unless the program has a handler of its own (std::set_new_handler): that decides
-  // what becomes of the process.
+  // Fills the reserve and installs a new-handler that uses it. Does nothing if the program has a
+  // handler of its own (std::set_new_handler).
   static void Install();
-  // Keeps it, if that can be done now. Without Install() for who has a handler that calls
-  // GiveUpPiece(). Whether it is whole.
+  // Reserves the missing pieces, as far as memory allows, and returns whether the reserve is whole.
+  // A program with its own new-handler that calls GiveUpPiece() calls this instead of Install().
   static bool Fill();
-  // To the heap. False when nothing is left.
+  // Returns a piece to the heap. Returns false if none is left.
   static bool GiveUpPiece();
 
-  // Where nothing is kept, it is whole.
+  // Always true if no reserve was ever filled.
   static bool IsWhole() { return missing_.load(std::memory_order_relaxed) == 0 || Fill(); }
   static bool IsLow() {
     return missing_.load(std::memory_order_relaxed) > kPieces / 2 && !Fill() &&
            missing_.load(std::memory_order_relaxed) > kPieces / 2;
   }
 
-  // While it lives, memory is as short as can be: nothing of what was given up can be had again.
+  // While this object exists, pieces that were given up are not replaced.
   class ShortageForTest {
    public:
     ShortageForTest() { may_fill_ = false; }

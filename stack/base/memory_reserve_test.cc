@@ -13,7 +13,7 @@ class MemoryReserveTest : public testing::Test {
   ~MemoryReserveTest() override { EXPECT_TRUE(MemoryReserve::Fill()); }
 };
 
-TEST_F(MemoryReserveTest, WhatWasGivenUpIsHadAgainAsSoonAsItCan) {
+TEST_F(MemoryReserveTest, ReleasedPiecesAreAllocatedAgainWhenPossible) {
   EXPECT_TRUE(MemoryReserve::IsWhole());
   EXPECT_TRUE(MemoryReserve::GiveUpPiece());
   EXPECT_TRUE(MemoryReserve::IsWhole());
@@ -26,7 +26,7 @@ TEST_F(MemoryReserveTest, WhatWasGivenUpIsHadAgainAsSoonAsItCan) {
   EXPECT_TRUE(MemoryReserve::IsWhole());
 }
 
-TEST_F(MemoryReserveTest, IsLowOnceMoreThanHalfOfItIsGone) {
+TEST_F(MemoryReserveTest, IsLowOnceMoreThanHalfIsReleased) {
   const MemoryReserve::ShortageForTest shortage;
   for (uint32_t gone = 0; gone <= MemoryReserve::kPieces; ++gone) {
     EXPECT_EQ(MemoryReserve::IsWhole(), gone == 0);
@@ -35,7 +35,7 @@ TEST_F(MemoryReserveTest, IsLowOnceMoreThanHalfOfItIsGone) {
   }
 }
 
-TEST_F(MemoryReserveTest, OperatorNewTakesPiecesUntilNoneIsLeft) {
+TEST_F(MemoryReserveTest, OperatorNewReleasesPiecesUntilNoneIsLeft) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers have an operator new of their own";
 #endif
@@ -52,7 +52,7 @@ TEST_F(MemoryReserveTest, OperatorNewTakesPiecesUntilNoneIsLeft) {
 
 void OwnHandler() {}
 
-TEST_F(MemoryReserveTest, AHandlerOfTheProgramStays) {
+TEST_F(MemoryReserveTest, ANewHandlerOfTheProgramIsKept) {
   const std::new_handler before = std::set_new_handler(OwnHandler);
   MemoryReserve::Install();
   EXPECT_EQ(std::set_new_handler(before), OwnHandler);

@@ -9,19 +9,19 @@ namespace pollux {
 enum class Fault {
   kNone,
   kIcrcUnchecked,     // packets with a wrong ICRC are executed
-  kPsnOffByOne,       // the packet after a lost one is taken for it
+  kPsnOffByOne,       // the packet after a lost one is executed in its place
   kRnrLost,           // a SEND that finds no receive is acknowledged instead of refused
-  kStaleKeyAccepted,  // a deregistered key goes on working
-  kInvalidationLost,  // an invalidated fast region goes on working
+  kStaleKeyAccepted,  // a deregistered key keeps working
+  kInvalidationLost,  // an invalidated fast region keeps working
   kFenceIgnored,      // a fenced request does not wait for the READs before it
-  kOneByteBeyond,     // what arrives changes the byte behind it as well
+  kOneByteBeyond,     // received data also overwrites the byte after it
   kReceiveUnflushed,  // receives stay posted when a queue pair enters ERR
-  kGapUnnoticed,      // a message of UC goes on after a packet of it was lost
-  kDuplicateRun,      // a call that comes again runs again
-  kMsnNotWrapped,     // the message sequence number goes on with 1 behind the wrap
-  kHeadersUnchecked,  // every packet to a queue pair is taken for the one that it expects
+  kGapUnnoticed,      // a UC message continues after one of its packets was lost
+  kDuplicateRun,      // a duplicate call is executed again
+  kMsnNotWrapped,     // the message sequence number continues with 1 after the wrap
+  kHeadersUnchecked,  // every packet to a queue pair is treated as the expected one
   kShortOutOfTurn,    // a short message is executed whatever its PSN
-  kOverrunUnnoticed,  // a completion for which there is no room is lost without a word
+  kOverrunUnnoticed,  // a completion for which there is no room is lost silently
 };
 
 #ifdef POLLUX_PLANTED_FAULTS

@@ -1,4 +1,4 @@
-// Fetching into the cache what is needed soon.
+// Prefetches memory into the cache.
 #ifndef POLLUX_STACK_BASE_PREFETCH_H_
 #define POLLUX_STACK_BASE_PREFETCH_H_
 
@@ -9,8 +9,8 @@ namespace pollux {
 
 inline constexpr size_t kCacheLineBytes = 64;
 
-// Asks for the lines of memory from the one that holds `first` to the one that holds `last`. A
-// hint: neither place is read, and they may be anywhere.
+// Prefetches the cache lines from the one that holds `first` to the one that holds `last`. Only a
+// hint: nothing is dereferenced, so the addresses need not be valid.
 inline void PrefetchLines(const void* first, const void* last) {
   const auto end = reinterpret_cast<uintptr_t>(last);
   for (uintptr_t at = reinterpret_cast<uintptr_t>(first) & ~(kCacheLineBytes - 1); at <= end;

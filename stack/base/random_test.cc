@@ -7,7 +7,7 @@
 namespace pollux {
 namespace {
 
-TEST(RandomTest, SameSeedSameStream) {
+TEST(RandomTest, TheSameSeedGivesTheSameStream) {
   Random a(7), b(7), c(8);
   bool differs = false;
   for (int i = 0; i < 1000; ++i) {
@@ -27,7 +27,7 @@ TEST(RandomTest, BelowStaysBelowAndReachesEveryValue) {
   for (int hit : hits) EXPECT_NEAR(hit, 1000, 200);
 }
 
-TEST(RandomTest, ChanceAtItsLimits) {
+TEST(RandomTest, ChanceMatchesItsProbability) {
   Random random(1);
   int hits = 0;
   for (int i = 0; i < 10000; ++i) {

@@ -1,4 +1,4 @@
-// Tells the first request to end a process from a repeated one, by which the user insists.
+// Distinguishes the first request to end a process from a later one, with which the user insists.
 #ifndef POLLUX_STACK_BASE_REPEATED_SIGNAL_FILTER_H_
 #define POLLUX_STACK_BASE_REPEATED_SIGNAL_FILTER_H_
 

@@ -5,7 +5,7 @@
 namespace pollux {
 namespace {
 
-TEST(RepeatedSignalFilter, WhatComesAtOnceIsOneRequest) {
+TEST(RepeatedSignalFilter, SignalsInQuickSuccessionAreOneRequest) {
   constexpr int64_t kFirst = 1000;
   RepeatedSignalFilter signal_filter;
   EXPECT_FALSE(signal_filter.IsRepeated(kFirst));

@@ -7,7 +7,7 @@
 namespace pollux {
 namespace {
 
-TEST(ReportTest, FieldsInOrder) {
+TEST(StatsTest, SetReplacesAndCountAddsInOrderOfFirstUse) {
   Stats stats;
   stats.Set("name", std::string("wire"));
   stats.Count("sent_pkts", 3);
@@ -18,7 +18,7 @@ TEST(ReportTest, FieldsInOrder) {
   EXPECT_EQ(stats.fields()[1], Stats::Field("sent_pkts", uint64_t{7}));
 }
 
-TEST(ReportTest, Bounds) {
+TEST(StatsTest, FieldsAndItemsAreBounded) {
   Stats stats;
   for (size_t i = 0; i <= Stats::kMaxFields; ++i) stats.Count(std::to_string(i), 1);
   EXPECT_EQ(stats.fields().size(), Stats::kMaxFields);
@@ -34,7 +34,7 @@ TEST(ReportTest, Bounds) {
   EXPECT_EQ(stats.lines().size(), Stats::kMaxItems);
 }
 
-TEST(ReportTest, LongTextsAreCut) {
+TEST(StatsTest, LongTextsAreTruncated) {
   Stats stats;
   const std::string at_limit(Stats::kMaxText, 'a');
   stats.Set(at_limit, at_limit);

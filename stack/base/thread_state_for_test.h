@@ -1,4 +1,4 @@
-// Whether a thread sleeps, for tests of what becomes of one that does.
+// Whether a thread sleeps, for tests of sleeping threads.
 #ifndef POLLUX_STACK_BASE_THREAD_STATE_FOR_TEST_H_
 #define POLLUX_STACK_BASE_THREAD_STATE_FOR_TEST_H_
 
@@ -12,7 +12,7 @@
 
 namespace pollux {
 
-// Whether this thread of the process waits in the kernel for what wakes it.
+// Whether this thread of the process is in interruptible sleep.
 inline bool IsAsleep(pid_t thread) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
   const std::string line(std::istreambuf_iterator<char>(file), {});
@@ -21,7 +21,8 @@ inline bool IsAsleep(pid_t thread) {
   return name_end != line.npos && line.compare(name_end, 3, ") S") == 0;
 }
 
-// `thread` is written by that thread, when it sleeps nowhere but where it is awaited.
+// Waits until `thread` is asleep. The thread stores its ID there, and must sleep only where the
+// test expects it.
 inline void AwaitSleepOf(const std::atomic<pid_t>& thread) {
   while (thread == 0 || !IsAsleep(thread)) std::this_thread::yield();
 }

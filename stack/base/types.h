@@ -17,6 +17,9 @@ struct Qpn {
 inline constexpr Qpn kGsiQpn{1};               // general services (CM MADs)
 inline constexpr Qpn kMulticastQpn{0xFFFFFF};  // destination of every multicast packet
 
+// The Q_Key of every GSI queue pair. Source: IB specification, sections 10.2.5 and 16.4.
+inline constexpr uint32_t kGsiQkey = 0x80010000;
+
 // A packet sequence number: 24 bits, arithmetic modulo 2^24. PSNs have no total order. The sign of
 // Distance() tells which of two PSNs comes first, within a window of 2^23.
 class Psn {

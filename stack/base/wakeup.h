@@ -1,14 +1,14 @@
-// Tells a poller that there is work for it.
+// Tracks whether a poller has work to do.
 #ifndef POLLUX_STACK_BASE_WAKEUP_H_
 #define POLLUX_STACK_BASE_WAKEUP_H_
 
 namespace pollux {
 
-// A sleeping poller is not polled. Whoever gives it work wakes it. It goes to sleep by itself
+// A sleeping poller is not polled. Code that gives it work must wake it. A poller goes to sleep
 // before it looks for work, and wakes itself if any is left:
 //
 //   wakeup.Sleep();
-//   ... do what there is to do ...
+//   ... do the work ...
 //   if (more is left) wakeup.Wake();
 //
 // so that it does not miss work that arrives in between. An object with parts, each with its own
@@ -16,8 +16,8 @@ namespace pollux {
 // that is already awake does not wake the whole. Owned by one worker; all calls on its core.
 class Wakeup {
  public:
-  // Awake. `whole` (not owned, outlives this unless LeaveWhole() was called) belongs to the object
-  // that this is a part of, and wakes when this does.
+  // Starts awake. `whole` (not owned, outlives this unless LeaveWhole() was called) belongs to the
+  // object of which this object's owner is a part, and wakes when this does.
   explicit Wakeup(Wakeup* whole = nullptr) : whole_(whole) {
     if (whole != nullptr) whole->Wake();
   }

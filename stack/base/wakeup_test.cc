@@ -14,7 +14,7 @@ TEST(WakeupTest, IsAwakeUntilItSleeps) {
   EXPECT_TRUE(wakeup.awake());
 }
 
-TEST(WakeupTest, APartWakesTheWhole) {
+TEST(WakeupTest, WakingAPartWakesTheWhole) {
   Wakeup poller_list;
   Wakeup whole;
   whole.JoinWhole(&poller_list);
@@ -42,7 +42,7 @@ TEST(WakeupTest, JoiningAWholeWakesItIfThePartIsAwake) {
   EXPECT_TRUE(whole.awake());
 }
 
-TEST(WakeupTest, WakingAPartThatLeftDoesNotWakeTheWhole) {
+TEST(WakeupTest, WakingARemovedPartDoesNotWakeTheWhole) {
   Wakeup whole;
   Wakeup part(&whole);
   for (Wakeup* one : {&part, &whole}) one->Sleep();

@@ -59,7 +59,7 @@ std::vector<rte_mempool*> Device::PacketPools() const {
   return pools;
 }
 
-absl::Status Device::OpenKernelSide(WorkerPort& port, const std::string& name) {
+absl::Status Device::OpenKernelInterface(WorkerPort& port, const std::string& name) {
   auto kernel = kernel::KernelInterface::Open(name, /*hold_port=*/port.index == 0);
   if (!kernel.ok()) return kernel.status();
   port.kernel = *std::move(kernel);
@@ -76,7 +76,7 @@ absl::Status Device::MakeInterfaces(ip::InterfaceConfig config) {
   const std::string& of_kernel = tap_ != nullptr ? options_.kernel_path : options_.netdev;
   for (const auto& port : worker_ports_) {
     if (port->kernel == nullptr && !of_kernel.empty()) {
-      if (absl::Status status = OpenKernelSide(*port, of_kernel); !status.ok()) return status;
+      if (absl::Status status = OpenKernelInterface(*port, of_kernel); !status.ok()) return status;
     }
     config.answers = port->index == 0;
     port->interface.emplace(config, port->kernel.get());
@@ -148,8 +148,8 @@ absl::Status Device::BuildLinkChain(WorkerPort& port) {
     auto path = kernel::ExceptionPath::Start(link, tap_->fd(),
                                              static_cast<uint16_t>(port_->mtu() + kEthernetAndTag));
     if (!path.ok()) return path.status();
-    port.kernel_path = *std::move(path);
-    link = port.kernel_path.get();
+    port.exception_path = *std::move(path);
+    link = port.exception_path.get();
   }
   Worker& worker = *port.worker;
   worker.AddPort(&*port.interface, link, port_->name(), port.steering ? &*port.steering : nullptr);
@@ -236,7 +236,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const DeviceOptions& option
   port.devargs = options.port;
   if (!options.netdev.empty()) {
     // Before the port: what is wrong with the interface is said better here.
-    absl::Status status = device.OpenKernelSide(*device.worker_ports_[0], options.netdev);
+    absl::Status status = device.OpenKernelInterface(*device.worker_ports_[0], options.netdev);
     if (!status.ok()) return status;
     static std::atomic<unsigned> count{0};
     port.devargs = absl::StrFormat("net_af_packet%u,iface=%s", count++, options.netdev);
@@ -297,7 +297,7 @@ absl::Status Device::LeaveMulticast(const Gid& group, uint16_t vlan) {
 void Device::Close() {
   for (const auto& port : worker_ports_) {
     if (port->interface) port->interface->Clear();
-    if (port->kernel_path != nullptr) port->kernel_path->Stop();
+    if (port->exception_path != nullptr) port->exception_path->Stop();
     if (port->steering) port->steering->Clear();
     if (port->impairment) port->impairment->Clear();
     if (port->loopback) port->loopback->Clear();

@@ -51,7 +51,7 @@ struct DeviceOptions {
   // Congestion control; off when empty. A maximum rate of 0 stands for the link speed of the port.
   std::optional<transport::DcqcnParameters> dcqcn;
   // Records every frame on the wire; null: no capture. Several devices may share one. Create it
-  // with the epoch DeviceEpochNs(). Whoever holds it last closes it, after the devices are gone.
+  // with the epoch DeviceEpochNs(). Its last owner closes it, after the devices are destroyed.
   std::shared_ptr<io::CaptureFile> capture;
   uint32_t start_timeout_ms = 5000;  // how long a memif client waits for its server
   // Workers that share the port, one per core: 1 to kMaxWorkers. Each has its own queue pairs,
@@ -92,7 +92,7 @@ class Device {
 
   // Returns every frame to its pool. Call it after the last poll; for a pair, on both devices
   // before either is destroyed, since each may hold frames of the other's pool. The destructor
-  // calls it if nobody has.
+  // calls it if it was not called.
   void Close();
 
   Worker& worker(uint32_t index = 0) { return *worker_ports_[index]->worker; }
@@ -102,7 +102,7 @@ class Device {
   const ip::Interface& interface(uint32_t worker = 0) const {
     return *worker_ports_[worker]->interface;
   }
-  // Null when the port is not impaired, and for a worker without a queue of its own.
+  // Null if the port is not impaired or the worker has no queue of its own.
   const io::Impairment* impairment(uint32_t worker = 0) const {
     const auto& impairment = worker_ports_[worker]->impairment;
     return impairment ? &*impairment : nullptr;
@@ -142,7 +142,7 @@ class Device {
     std::optional<io::Capture> capture;
     std::optional<io::Impairment> impairment;
     std::optional<io::Steering> steering;
-    std::unique_ptr<kernel::ExceptionPath> kernel_path;
+    std::unique_ptr<kernel::ExceptionPath> exception_path;
     std::unique_ptr<Worker> worker;
   };
 
@@ -150,7 +150,7 @@ class Device {
   static absl::StatusOr<std::unique_ptr<Device>> WithWorkers(const DeviceOptions& options);
   std::vector<rte_mempool*> PacketPools() const;
   absl::Status Attach(std::unique_ptr<io::Port> port);
-  absl::Status OpenKernelSide(WorkerPort& port, const std::string& name);
+  absl::Status OpenKernelInterface(WorkerPort& port, const std::string& name);
   absl::Status MakeInterfaces(ip::InterfaceConfig config);
   absl::Status MakeSteering();
   absl::Status BuildLinkChain(WorkerPort& port);

@@ -80,7 +80,7 @@ class DeviceKernelTest : public ::testing::Test {
 };
 
 // Each ping is a flow of its own, which the kernel puts on either queue: one worker answers all.
-TEST_F(DeviceKernelTest, OneAnswersForAllAndAllFindTheirPeer) {
+TEST_F(DeviceKernelTest, OnlyOneWorkerAnswersPingAndEachResolvesItsPeer) {
   Open({.port = "net_af_packet0,iface=vport", .addresses = {InterfaceAddress::Ipv4(kOurs, 24)}});
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(Shell("ping -n -c 1 -W 60 10.9.0.2"));
   EachFinds(kKernel);
@@ -92,7 +92,7 @@ TEST_F(DeviceKernelTest, OneAnswersForAllAndAllFindTheirPeer) {
   EXPECT_EQ(device_->interface(1).counters().echo_replies_sent, 0u);
 }
 
-TEST_F(DeviceKernelTest, LoopbackIsRefusedInWords) {
+TEST_F(DeviceKernelTest, LoopbackIsRefusedWithAMessage) {
   ASSERT_TRUE(Shell("ip link set lo up"));
   const absl::Status refused = Device::Open({.netdev = "lo"}).status();
   EXPECT_NE(refused.message().find("loopback"), std::string::npos) << refused;

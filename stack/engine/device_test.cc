@@ -46,7 +46,7 @@ ibv_ah_attr AttrTo(const Device& to, const Device& from) {
 }
 
 // Two workers polled in turn resolve each other through their rings.
-TEST_F(DeviceTest, PairResolvesEachOther) {
+TEST_F(DeviceTest, TheDevicesOfAPairResolveEachOther) {
   auto pair = Device::OpenPair(At(0xC0000201), At(0xC0000202));
   ASSERT_TRUE(pair.ok()) << pair.status();
   Device& a = *pair->first;
@@ -110,7 +110,7 @@ TEST_F(DeviceTest, WorkersShareAPort) {
   }
 }
 
-TEST_F(DeviceTest, AsManyQueuesAsBothSidesHaveWorkers) {
+TEST_F(DeviceTest, QueuesAreTheMinimumOfTheWorkersOfBothSides) {
   DeviceOptions a = At(0xC0000201), b = At(0xC0000202);
   a.workers = 3;
   b.workers = 2;
@@ -250,7 +250,7 @@ struct ConnectedPair {
   memory::MemoryRegion regions[2];
 };
 
-TEST_F(SortingDeviceTest, WhatArrivesWhereItBelongsTakesNoRing) {
+TEST_F(SortingDeviceTest, FramesSteeredToTheirWorkerTakeNoRing) {
   Open(kWorkers);
   constexpr uint8_t kBits = io::QpnLayout{}.worker_bits;
   EXPECT_EQ(rules_, (SortingRules{{0, kBits, 0}, {1, kBits, 1}}));
@@ -290,7 +290,7 @@ TEST_F(SortingDeviceTest, WhatArrivesWhereItBelongsTakesNoRing) {
   a_->Close();
 }
 
-TEST_F(SortingDeviceTest, HardwareWithoutRoomForAllWorkersSortsForNone) {
+TEST_F(SortingDeviceTest, HardwareWithoutRulesForAllWorkersSteersNone) {
   Open(kWorkers - 1);
   EXPECT_TRUE(rules_.empty());
   EXPECT_FALSE(Sorts(*b_));
@@ -299,7 +299,7 @@ TEST_F(SortingDeviceTest, HardwareWithoutRoomForAllWorkersSortsForNone) {
 }
 
 // As ibv_devinfo -v shows it: the link-local address first.
-TEST_F(DeviceTest, GidTableAndGroups) {
+TEST_F(DeviceTest, QueryGidExAndMulticastReachTheInterface) {
   auto pair = Device::OpenPair(At(0xC0000201), At(0xC0000202));
   ASSERT_TRUE(pair.ok()) << pair.status();
   Device& device = *pair->first;
@@ -318,7 +318,7 @@ TEST_F(DeviceTest, GidTableAndGroups) {
 
 // What the cores of two workers write with every message, made by one thread in turns and of few
 // elements, which the heap puts side by side.
-TEST_F(DeviceTest, NoCacheLineHasWhatTwoWorkersWrite) {
+TEST_F(DeviceTest, NoCacheLineIsWrittenByTwoWorkers) {
   constexpr int kObjects = 20;
   constexpr uint32_t kElements = 4;
   struct Written {
@@ -378,7 +378,7 @@ TEST_F(DeviceTest, NoCacheLineHasWhatTwoWorkersWrite) {
   pair->second->Close();
 }
 
-TEST_F(DeviceTest, BadOptionsAreNamed) {
+TEST_F(DeviceTest, ErrorsNameTheInvalidOption) {
   DeviceOptions options = At(0xC0000201);
   options.addresses[0].prefix_length = 33;
   EXPECT_THAT(std::string(Device::OpenPair(options, At(1)).status().message()),

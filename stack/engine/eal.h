@@ -23,14 +23,14 @@ struct EalOptions {
   std::string file_prefix;  // names the telemetry directory; empty: kFilePrefix and the process ID
 };
 
-// Starts EAL. The calling thread keeps its CPU affinity; no other thread polls, and
-// EAL's threads take no signal. A second call
-// returns the result of the first, whatever its options, since EAL cannot be started twice. Errors
-// name the request and EAL's answer. DPDK logs to standard error from level "critical" up: its
-// "error" messages either repeat the returned status or are harmless.
+// Starts EAL. The calling thread keeps its CPU affinity; no other thread polls, and EAL's threads
+// handle no signals. A second call returns the result of the first, whatever its options, since EAL
+// cannot be started twice. Error messages contain the request and EAL's answer. DPDK logs to
+// standard error from level "critical" up: its "error" messages either repeat the returned status
+// or are harmless.
 absl::Status InitEal(const EalOptions& options = {});
 
-// OK, or the reason why telemetry is off although InitEal() was asked for it and succeeded.
+// OK, or the reason why telemetry is off although it was requested and InitEal() succeeded.
 absl::Status TelemetryStatus();
 
 }  // namespace pollux::engine

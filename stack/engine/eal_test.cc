@@ -15,7 +15,7 @@
 namespace pollux::engine {
 namespace {
 
-TEST(EalTest, StartsOnceAndLeavesTheThreadWhereItMayRun) {
+TEST(EalTest, StartsOnceAndKeepsTheAffinityOfTheThread) {
   cpu_set_t before, after;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   ASSERT_TRUE(InitEal().ok()) << InitEal();
@@ -34,7 +34,7 @@ TEST(EalTest, StartsOnceAndLeavesTheThreadWhereItMayRun) {
 }
 
 // Whoever connects to a memif port or to telemetry and closes at once would end the process.
-TEST(EalTest, ItsThreadsTakeNoSignal) {
+TEST(EalTest, ItsThreadsBlockAllSignals) {
   ASSERT_TRUE(InitEal().ok());
   int threads = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {

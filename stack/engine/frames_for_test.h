@@ -1,4 +1,4 @@
-// Frames as they may arrive at a port that workers share. For tests.
+// Frames that a port shared by workers may receive. For tests.
 #ifndef POLLUX_STACK_ENGINE_FRAMES_FOR_TEST_H_
 #define POLLUX_STACK_ENGINE_FRAMES_FOR_TEST_H_
 
@@ -32,7 +32,7 @@ struct FrameKind {
   bool vlan = false;
 };
 
-// Ethernet and IP around `l4`, of which it is `protocol`.
+// Ethernet and IP headers before `l4`, whose protocol number is `protocol`.
 inline Bytes IpFrame(uint8_t protocol, const Bytes& l4, FrameKind kind = {}) {
   const wire::EthernetHeader ethernet{
       .destination = {2, 0, 0, 0, 0, 1},
@@ -57,7 +57,7 @@ inline Bytes IpFrame(uint8_t protocol, const Bytes& l4, FrameKind kind = {}) {
   return frame;
 }
 
-// A datagram with `payload`, a multiple of 4 bytes, and no valid ICRC.
+// A datagram with `payload`, whose length is a multiple of 4 bytes, and without a valid ICRC.
 inline Bytes RoceFrame(Qpn qpn, FrameKind kind = {}, const Bytes& payload = {}) {
   Bytes udp(wire::kUdpBytes + wire::kBthBytes + kDethBytes);
   wire::EmitBth({.opcode = wire::Opcode::kUdSendOnly, .dest_qpn = qpn},
@@ -69,7 +69,7 @@ inline Bytes RoceFrame(Qpn qpn, FrameKind kind = {}, const Bytes& payload = {}) 
   return IpFrame(wire::kIpProtocolUdp, udp, kind);
 }
 
-// A frame of another protocol than IP, as long as the shortest on Ethernet.
+// A frame of a protocol other than IP, with the minimum length on Ethernet.
 inline Bytes OtherFrame(uint16_t ether_type, bool vlan = false) {
   Bytes frame(60);
   wire::EmitEthernet({.destination = wire::kBroadcastMac,

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "stack/engine/telemetry_answer.h"
+#include "stack/engine/telemetry_reply.h"
 
 namespace pollux::engine {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 // Lives as long as DPDK's telemetry thread: to the end.
 struct CommandRegistry {
   std::mutex mutex;
-  std::map<std::string, OperatorCommand::Answer, std::less<>> answers;
+  std::map<std::string, OperatorCommand::Handler, std::less<>> handlers;
 };
 CommandRegistry& TheCommandRegistry() {
   static auto* const registry = new CommandRegistry();
@@ -27,17 +27,18 @@ CommandRegistry& TheCommandRegistry() {
 int OnOperatorCommand(const char* command, const char* parameters, rte_tel_data* data) {
   std::string_view name = command;
   name.remove_prefix(std::min(kTelemetryPrefix.size(), name.size()));
-  return AnswerTelemetry(OperatorCommand::Ask(name, parameters == nullptr ? "" : parameters), data);
+  return ReplyToTelemetry(OperatorCommand::Ask(name, parameters == nullptr ? "" : parameters),
+                          data);
 }
 
 }  // namespace
 
-OperatorCommand::OperatorCommand(const std::string& name, const std::string& help, Answer answer)
+OperatorCommand::OperatorCommand(const std::string& name, const std::string& help, Handler handler)
     : name_(name) {
   {
     CommandRegistry& registry = TheCommandRegistry();
     const std::lock_guard lock(registry.mutex);
-    registry.answers.insert_or_assign(name, std::move(answer));
+    registry.handlers.insert_or_assign(name, std::move(handler));
   }
   // One that was here before is there still.
   rte_telemetry_register_cmd(absl::StrCat(std::string(kTelemetryPrefix), name).c_str(),
@@ -47,14 +48,14 @@ OperatorCommand::OperatorCommand(const std::string& name, const std::string& hel
 OperatorCommand::~OperatorCommand() {
   CommandRegistry& registry = TheCommandRegistry();
   const std::lock_guard lock(registry.mutex);
-  registry.answers.erase(name_);
+  registry.handlers.erase(name_);
 }
 
 absl::StatusOr<Stats> OperatorCommand::Ask(std::string_view name, std::string_view parameters) {
   CommandRegistry& registry = TheCommandRegistry();
   const std::lock_guard lock(registry.mutex);
-  const auto found = registry.answers.find(name);
-  if (found == registry.answers.end()) {
+  const auto found = registry.handlers.find(name);
+  if (found == registry.handlers.end()) {
     return absl::NotFoundError(absl::StrCat("unknown command ", std::string(name)));
   }
   return found->second(parameters);

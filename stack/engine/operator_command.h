@@ -16,17 +16,17 @@ namespace pollux::engine {
 class OperatorCommand {
  public:
   // Called on the telemetry thread, one call at a time.
-  using Answer = std::function<absl::StatusOr<Stats>(std::string_view parameters)>;
+  using Handler = std::function<absl::StatusOr<Stats>(std::string_view parameters)>;
 
   // `name` must differ from every Topic and every other existing command. May be called on any
   // thread but the telemetry thread.
-  OperatorCommand(const std::string& name, const std::string& help, Answer answer);
+  OperatorCommand(const std::string& name, const std::string& help, Handler handler);
   // Waits until a call in progress has returned.
   ~OperatorCommand();
   OperatorCommand(const OperatorCommand&) = delete;
   OperatorCommand& operator=(const OperatorCommand&) = delete;
 
-  // Runs a command as a telemetry request does. NotFound if there is none of this name.
+  // Runs a command as a telemetry request does. Returns NotFound if there is none of this name.
   static absl::StatusOr<Stats> Ask(std::string_view name, std::string_view parameters);
 
  private:

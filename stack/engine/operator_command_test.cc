@@ -10,7 +10,7 @@
 namespace pollux::engine {
 namespace {
 
-TEST(OperatorCommandTest, IsAnsweredWhileItLives) {
+TEST(OperatorCommandTest, IsAnsweredWhileTheCommandExists) {
   ASSERT_TRUE(InitEal({.memory_mib = 64}).ok());
   for (const char* answer : {"first", "second"}) {
     const OperatorCommand command("things", "Of things", [answer](std::string_view parameters) {
@@ -27,7 +27,7 @@ TEST(OperatorCommandTest, IsAnsweredWhileItLives) {
   EXPECT_EQ(OperatorCommand::Ask("things", "").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(OperatorCommandTest, ErrorsAreTold) {
+TEST(OperatorCommandTest, HandlerErrorsAreReturned) {
   ASSERT_TRUE(InitEal({.memory_mib = 64}).ok());
   const OperatorCommand command("nothing", "Of nothing", [](std::string_view) {
     return absl::StatusOr<Stats>(absl::InvalidArgumentError("which?"));

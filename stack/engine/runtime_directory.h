@@ -10,8 +10,8 @@
 
 namespace pollux::engine {
 
-// The socket's name in the directory of each process, as DPDK chooses it. Where several processes
-// share a file prefix, ":1" and so on follow it.
+// The name of the socket in each process's directory, as chosen by DPDK. If several processes share
+// a file prefix, ":1" and so on are appended.
 inline constexpr char kTelemetrySocket[] = "dpdk_telemetry.v2";
 inline constexpr char kFilePrefix[] = "pollux-";  // default: this and the process ID
 
@@ -25,13 +25,14 @@ absl::Status CheckRuntimeDirectory();
 
 // Creates the directory of `file_prefix` and tests whether a socket can be created there. It is
 // removed when the process ends, unless another process uses it. Errors name the step that failed
-// and the path. PermissionDenied if it or its parent is a symbolic link or another user may change
-// it.
+// and the path. Returns PermissionDenied if it or its parent is a symbolic link or another user may
+// change it.
 absl::Status MakeRuntimeDirectory(const std::string& file_prefix);
 
 // Removes what killed processes have left: directories from MakeRuntimeDirectory() that are older
-// than kStaleSeconds and in which no process listens.
-inline constexpr int kStaleSeconds = 600;  // no process needs as long from directory to socket
+// than kStaleSeconds and in which no process listens. No process takes that long from creating its
+// directory to listening.
+inline constexpr int kStaleSeconds = 600;
 void RemoveStaleDirectories();
 
 }  // namespace pollux::engine

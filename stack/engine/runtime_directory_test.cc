@@ -51,7 +51,7 @@ class RuntimeDirectoryTest : public ::testing::Test {
   fs::path base_;
 };
 
-TEST_F(RuntimeDirectoryTest, FollowsDpdksRule) {
+TEST_F(RuntimeDirectoryTest, FollowsTheRulesOfDpdk) {
   EXPECT_EQ(RuntimeDirectory(), base_.string() + "/dpdk");
   unsetenv("RUNTIME_DIRECTORY");
   if (getuid() == 0) {
@@ -59,13 +59,13 @@ TEST_F(RuntimeDirectoryTest, FollowsDpdksRule) {
   }
 }
 
-TEST_F(RuntimeDirectoryTest, IsMadeAndLeftEmpty) {
+TEST_F(RuntimeDirectoryTest, IsCreatedEmpty) {
   ASSERT_TRUE(MakeRuntimeDirectory("pollux-1").ok());
   EXPECT_TRUE(fs::is_empty(base_ / "dpdk/pollux-1"));
   EXPECT_TRUE(MakeRuntimeDirectory("pollux-1").ok()) << "there already";
 }
 
-TEST_F(RuntimeDirectoryTest, WhatCannotBe) {
+TEST_F(RuntimeDirectoryTest, ADirectoryThatCannotBeCreatedIsAnError) {
   setenv("RUNTIME_DIRECTORY", "/proc/nowhere", 1);
   const absl::Status nowhere = MakeRuntimeDirectory("pollux-1");
   EXPECT_NE(nowhere.message().find("/proc/nowhere/dpdk"), std::string::npos) << nowhere;
@@ -79,7 +79,7 @@ TEST_F(RuntimeDirectoryTest, WhatCannotBe) {
   EXPECT_NE(too_long.message().find("longer than"), std::string::npos) << too_long;
 }
 
-TEST_F(RuntimeDirectoryTest, NoSymbolicLinkIsFollowed) {
+TEST_F(RuntimeDirectoryTest, SymbolicLinksAreRefused) {
   fs::create_directory(base_ / "elsewhere");
   for (const char* link : {"dpdk", "dpdk/pollux-1"}) {
     fs::create_directory_symlink(base_ / "elsewhere", base_ / link);
@@ -95,7 +95,7 @@ TEST_F(RuntimeDirectoryTest, NoSymbolicLinkIsFollowed) {
   }
 }
 
-TEST_F(RuntimeDirectoryTest, WhatOthersMayChangeIsRefused) {
+TEST_F(RuntimeDirectoryTest, DirectoriesOfOrWritableByOthersAreRefused) {
   for (const char* name : {"dpdk", "dpdk/pollux-1"}) {
     fs::create_directory(base_ / name);
     fs::permissions(base_ / name, fs::perms::all);
@@ -113,7 +113,7 @@ TEST_F(RuntimeDirectoryTest, WhatOthersMayChangeIsRefused) {
   EXPECT_TRUE(MakeRuntimeDirectory("pollux-1").ok());
 }
 
-TEST_F(RuntimeDirectoryTest, NothingIsRemovedBehindASymbolicLink) {
+TEST_F(RuntimeDirectoryTest, NothingIsRemovedThroughASymbolicLink) {
   close(Leave("pollux-1", 2 * kStaleSeconds));
   fs::rename(base_ / "dpdk", base_ / "elsewhere");
   fs::create_directory_symlink(base_ / "elsewhere", base_ / "dpdk");
@@ -121,7 +121,7 @@ TEST_F(RuntimeDirectoryTest, NothingIsRemovedBehindASymbolicLink) {
   EXPECT_TRUE(Exists("pollux-1"));
 }
 
-TEST_F(RuntimeDirectoryTest, OnlyWhatIsOldAndDeadGoes) {
+TEST_F(RuntimeDirectoryTest, RemovesOnlyStaleDirectoriesWithoutAListener) {
   close(Leave("pollux-1", 2 * kStaleSeconds));
   close(Leave("pollux-2", kStaleSeconds / 2));
   const int alive = Leave("pollux-3", 2 * kStaleSeconds);
@@ -137,7 +137,7 @@ TEST_F(RuntimeDirectoryTest, OnlyWhatIsOldAndDeadGoes) {
   close(alive);
 }
 
-TEST_F(RuntimeDirectoryTest, WhatCannotBeAskedStays) {
+TEST_F(RuntimeDirectoryTest, DirectoriesThatCannotBeProbedAreKept) {
   close(Leave("pollux-1", 2 * kStaleSeconds));
   const std::string long_name = "pollux-" + std::string(80, '1');
   fs::rename(base_ / "dpdk/pollux-1", base_ / "dpdk" / long_name);
@@ -145,7 +145,7 @@ TEST_F(RuntimeDirectoryTest, WhatCannotBeAskedStays) {
   EXPECT_TRUE(Exists(long_name)) << "its socket's name is longer than one may be";
 }
 
-TEST_F(RuntimeDirectoryTest, NothingThereToClean) { RemoveStaleDirectories(); }
+TEST_F(RuntimeDirectoryTest, CleaningWithoutADirectoryDoesNothing) { RemoveStaleDirectories(); }
 
 }  // namespace
 }  // namespace pollux::engine

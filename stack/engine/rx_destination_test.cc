@@ -29,7 +29,7 @@ class RxDestinationTest : public ::testing::Test {
 
 constexpr FrameKind kKinds[] = {{}, {.vlan = true}, {.ipv6 = true}, {.ipv6 = true, .vlan = true}};
 
-TEST_F(RxDestinationTest, QueuePairNumbersNameTheirWorker) {
+TEST_F(RxDestinationTest, QueuePairNumbersSelectTheirWorker) {
   for (const FrameKind& kind : kKinds) {
     for (uint32_t worker = 0; worker < 3; ++worker) {
       const io::RxDestination owner = Find(RoceFrame(classifier_.layout.Make(worker, 3, 77), kind));
@@ -45,7 +45,7 @@ TEST_F(RxDestinationTest, QueuePairNumbersNameTheirWorker) {
   }
 }
 
-TEST_F(RxDestinationTest, WhatIsCutStaysWhereItIs) {
+TEST_F(RxDestinationTest, TruncatedFramesStayWithTheReceiver) {
   for (const FrameKind& kind : kKinds) {
     const Bytes whole = RoceFrame(classifier_.layout.Make(1, 0, 2), kind);
     const size_t to_bth_end = whole.size() - kDethBytes - wire::kIcrcBytes;
@@ -68,7 +68,7 @@ uint32_t ByFirstByte(std::span<const uint8_t> mad, const Gid& from, uint32_t wor
   return known && workers == 3 ? mad[0] : 0;
 }
 
-TEST_F(RxDestinationTest, MadsAreForWhoTheirOwnerSays) {
+TEST_F(RxDestinationTest, MadsGoToTheWorkerThatGsiOwnerReturns) {
   Bytes mad(256);
   mad[255] = 9;
   for (const FrameKind& kind : kKinds) {
@@ -86,7 +86,7 @@ TEST_F(RxDestinationTest, MadsAreForWhoTheirOwnerSays) {
   EXPECT_EQ(Find(cut).kind, Kind::kReceiver);
 }
 
-TEST_F(RxDestinationTest, LinkTalkIsForEveryoneAndTheRestForTheFirst) {
+TEST_F(RxDestinationTest, LinkProtocolsGoToEveryWorkerAndTheRestToTheFirst) {
   const Bytes advertisement = {wire::kIcmpv6NeighbourAdvertisement, 0, 0, 0};
   const Bytes solicitation = {wire::kIcmpv6NeighbourSolicitation, 0, 0, 0};
   for (const bool vlan : {false, true}) {

@@ -9,7 +9,7 @@
 namespace pollux::engine {
 namespace {
 
-TEST(SteeringRingsTest, JoinsTheWorkersThatPassFrames) {
+TEST(SteeringRingsTest, RingsConnectWorkersThatPassFrames) {
   ASSERT_TRUE(InitEal().ok());
   for (const uint32_t queues : {1u, 2u, 4u}) {
     auto rings = io::SteeringRings::Create(4, queues);
@@ -24,7 +24,7 @@ TEST(SteeringRingsTest, JoinsTheWorkersThatPassFrames) {
   }
 }
 
-TEST(SteeringRingsTest, TogetherTheyHoldNoMoreThanIsAllowed) {
+TEST(SteeringRingsTest, CapacityOfAllRingsIsBounded) {
   for (uint32_t workers = 2; workers <= 16; ++workers) {
     EXPECT_LE((workers - 1) * io::SteeringRings::SizeFor(workers),
               io::SteeringRings::kFramesUnderWay);
@@ -33,7 +33,7 @@ TEST(SteeringRingsTest, TogetherTheyHoldNoMoreThanIsAllowed) {
   EXPECT_EQ(io::SteeringRings::SizeFor(16), 64u);
 }
 
-TEST(SteeringRingsTest, ClearFreesWhatLiesInThem) {
+TEST(SteeringRingsTest, ClearFreesQueuedFrames) {
   ASSERT_TRUE(InitEal().ok());
   rte_mempool* pool = rte_pktmbuf_pool_create("ringed", 31, 0, 0, 256, SOCKET_ID_ANY);
   ASSERT_NE(pool, nullptr);

@@ -98,7 +98,7 @@ class SteeringTest : public ::testing::Test {
   std::optional<io::Steering> steering_[kMax];
 };
 
-TEST_F(SteeringTest, EachGetsItsOwnAndBuffersGoHome) {
+TEST_F(SteeringTest, EachWorkerGetsItsFramesAndBuffersReturnToTheirPool) {
   Start(3, 3);
   for (uint32_t i = 0; i < 3; ++i) Arrive(0, For(i));
   EXPECT_EQ(Poll(0), Frames{For(0)});
@@ -117,7 +117,7 @@ TEST_F(SteeringTest, EachGetsItsOwnAndBuffersGoHome) {
   EXPECT_EQ(steering_[1]->counters().received, 0u);
 }
 
-TEST_F(SteeringTest, FramesOfNobodyStayWithWhoReceivedThem) {
+TEST_F(SteeringTest, FramesOfNoWorkerStayWithTheReceiver) {
   Start(2, 2);
   const Bytes stray = RoceFrame(kLayout.Make(2, 1, 5));
   Arrive(1, stray);
@@ -136,7 +136,7 @@ TEST_F(SteeringTest, DatagramsToAGroupReachEveryWorker) {
 }
 
 // An interface frees what it is given when it likes, so that it must be of its own worker's pool.
-TEST_F(SteeringTest, WhatIsKeptIsOfTheKeepersPool) {
+TEST_F(SteeringTest, KeptFramesAreCopiedToThePoolOfTheWorker) {
   Start(2, 2);
   Arrive(0, OtherFrame(wire::kEtherTypeArp));
   Arrive(1, IpFrame(wire::kIpProtocolTcp, Bytes(20)));
@@ -156,7 +156,7 @@ TEST_F(SteeringTest, WhatIsKeptIsOfTheKeepersPool) {
 }
 
 // The bound, and one past it; and all that was under way fits into the ring back.
-TEST_F(SteeringTest, AFullRingIsACountedLoss) {
+TEST_F(SteeringTest, FramesForAFullRingAreDroppedAndCounted) {
   Start(2, 2);
   const uint32_t holds = rings_->size() - 1;
   for (uint32_t i = 0; i < holds + 1; ++i) Arrive(0, For(1, static_cast<uint8_t>(i)));
@@ -173,7 +173,7 @@ TEST_F(SteeringTest, AFullRingIsACountedLoss) {
   EXPECT_EQ(InUse(0), 0u);
 }
 
-TEST_F(SteeringTest, RingsAndPortTakeTurns) {
+TEST_F(SteeringTest, RingsAndPortShareABurst) {
   Start(2, 2);
   for (int i = 0; i < 64; ++i) Arrive(0, For(1));
   Poll(0);
@@ -187,7 +187,7 @@ TEST_F(SteeringTest, RingsAndPortTakeTurns) {
   Poll(0);
 }
 
-TEST_F(SteeringTest, WithoutAQueueOneLivesByRings) {
+TEST_F(SteeringTest, AWorkerWithoutAQueueUsesRings) {
   Start(3, 2);
   Arrive(1, For(2));
   EXPECT_TRUE(Poll(1).empty());
@@ -207,7 +207,7 @@ TEST_F(SteeringTest, WithoutAQueueOneLivesByRings) {
   EXPECT_EQ(InUse(0) + InUse(1) + InUse(2), 0u);
 }
 
-TEST_F(SteeringTest, WhatThePortDoesNotTakeWaitsInOrder) {
+TEST_F(SteeringTest, FramesRefusedByThePortWaitInOrder) {
   Start(2, 1);
   queues_[0].room = 1;
   const uint32_t holds = rings_->size() - 1;
@@ -236,7 +236,7 @@ TEST_F(SteeringTest, WhatThePortDoesNotTakeWaitsInOrder) {
   EXPECT_EQ(InUse(1), 0u);
 }
 
-TEST_F(SteeringTest, WithoutBuffersCopiesAreCountedLosses) {
+TEST_F(SteeringTest, CopiesWithoutABufferAreDroppedAndCounted) {
   Start(2, 1);
   Arrive(0, RoceFrame(kMulticastQpn));
   Arrive(0, OtherFrame(wire::kEtherTypeArp));
@@ -286,7 +286,7 @@ class SortingPort : public io::QpnSteering {
   std::vector<Rule> rules_;
 };
 
-TEST_F(SteeringTest, BehindAPortThatSortsThereIsNothingToHandOver) {
+TEST_F(SteeringTest, WithHardwareSteeringNothingIsHandedOver) {
   Start(3, 3);
   SortingPort port;
   ASSERT_TRUE(io::SteerWorkersToQueues(port, kLayout.worker_bits, 3).ok());

@@ -15,13 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "stack/engine/telemetry_answer.h"
+#include "stack/engine/telemetry_reply.h"
 
 namespace pollux::engine {
 namespace {
 
-// Who asks waits for it; who answers, or drops the query, ends the wait.
-class Answer {
+// The telemetry thread waits for it, until the worker has given it or has dropped the query.
+class PendingStats {
  public:
   void Give(std::optional<Stats> stats) {
     const std::lock_guard lock(mutex_);
@@ -30,9 +30,9 @@ class Answer {
     changed_.notify_all();
   }
   // False when nothing came in time.
-  bool Wait(std::chrono::milliseconds patience, std::optional<Stats>* stats) {
+  bool Wait(std::chrono::milliseconds timeout, std::optional<Stats>* stats) {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, patience, [this] { return given_; })) return false;
+    if (!changed_.wait_for(lock, timeout, [this] { return given_; })) return false;
     *stats = std::move(stats_);
     return true;
   }
@@ -45,17 +45,17 @@ class Answer {
 };
 
 // Rides in the message: one that is never run says so when it goes.
-class DeferredAnswer {
+class StatsPromise {
  public:
-  explicit DeferredAnswer(std::shared_ptr<Answer> answer) : answer_(std::move(answer)) {}
-  DeferredAnswer(DeferredAnswer&&) = default;
-  ~DeferredAnswer() { Keep(std::nullopt); }
+  explicit StatsPromise(std::shared_ptr<PendingStats> pending) : pending_(std::move(pending)) {}
+  StatsPromise(StatsPromise&&) = default;
+  ~StatsPromise() { Keep(std::nullopt); }
   void Keep(std::optional<Stats> stats) {
-    if (const auto answer = std::exchange(answer_, nullptr)) answer->Give(std::move(stats));
+    if (const auto pending = std::exchange(pending_, nullptr)) pending->Give(std::move(stats));
   }
 
  private:
-  std::shared_ptr<Answer> answer_;
+  std::shared_ptr<PendingStats> pending_;
 };
 
 struct Registry {
@@ -116,22 +116,22 @@ absl::StatusOr<std::vector<uint32_t>> WorkersFor(std::optional<uint64_t> number)
 // Nothing when it has nothing to say, or is gone meanwhile.
 absl::StatusOr<std::optional<Stats>> AskOne(uint32_t number, const std::string& topic,
                                             std::optional<uint64_t> object,
-                                            std::chrono::milliseconds patience) {
-  auto answer = std::make_shared<Answer>();
+                                            std::chrono::milliseconds timeout) {
+  auto pending = std::make_shared<PendingStats>();
   {
     Registry& registry = TheRegistry();
     const std::lock_guard lock(registry.mutex);
     const auto found = registry.workers.find(number);
     if (found == registry.workers.end()) return std::nullopt;
     Worker* const worker = found->second;
-    Actor::Post(*worker, [worker, topic, object, promise = DeferredAnswer(answer)]() mutable {
+    Actor::Post(*worker, [worker, topic, object, promise = StatsPromise(pending)]() mutable {
       Stats stats;
       const bool told = worker->Collect({.topic = topic, .object = object}, &stats);
       promise.Keep(told ? std::optional(std::move(stats)) : std::nullopt);
     });
   }
   std::optional<Stats> stats;
-  if (!answer->Wait(patience, &stats)) {
+  if (!pending->Wait(timeout, &stats)) {
     return absl::DeadlineExceededError(
         absl::StrFormat("worker %u does not answer: is it polled?", number));
   }
@@ -140,11 +140,11 @@ absl::StatusOr<std::optional<Stats>> AskOne(uint32_t number, const std::string& 
 
 absl::StatusOr<Stats> AskFirst(const std::string& topic, std::optional<uint64_t> worker,
                                std::optional<uint64_t> object, bool all,
-                               std::chrono::milliseconds patience) {
+                               std::chrono::milliseconds timeout) {
   const auto workers = WorkersFor(worker);
   if (!workers.ok()) return workers.status();
   for (const uint32_t number : *workers) {
-    auto stats = AskOne(number, topic, object, patience);
+    auto stats = AskOne(number, topic, object, timeout);
     if (!stats.ok()) return stats.status();
     if (*stats) return **std::move(stats);
     if (!all) break;
@@ -154,12 +154,12 @@ absl::StatusOr<Stats> AskFirst(const std::string& topic, std::optional<uint64_t>
 }
 
 absl::StatusOr<Stats> AskAll(const std::string& topic, std::optional<uint64_t> object,
-                             std::chrono::milliseconds patience) {
+                             std::chrono::milliseconds timeout) {
   const auto workers = WorkersFor(std::nullopt);
   if (!workers.ok()) return workers.status();
   Stats all;
   for (const uint32_t number : *workers) {
-    auto stats = AskOne(number, topic, object, patience);
+    auto stats = AskOne(number, topic, object, timeout);
     if (!stats.ok()) return stats.status();
     if (!*stats) continue;
     for (const auto& [name, value] : (*stats)->fields()) {
@@ -173,7 +173,7 @@ absl::StatusOr<Stats> AskAll(const std::string& topic, std::optional<uint64_t> o
 int OnCommand(const char* command, const char* parameters, rte_tel_data* data) {
   std::string_view topic = command;
   topic.remove_prefix(std::min(kTelemetryPrefix.size(), topic.size()));
-  return AnswerTelemetry(AskWorkers(topic, parameters == nullptr ? "" : parameters), data);
+  return ReplyToTelemetry(AskWorkers(topic, parameters == nullptr ? "" : parameters), data);
 }
 
 void OfferWorkersTopics() {
@@ -203,7 +203,7 @@ void OfferTopic(const Topic& topic) {
 }
 
 absl::StatusOr<Stats> AskWorkers(std::string_view topic, std::string_view parameters,
-                                 std::chrono::milliseconds patience) {
+                                 std::chrono::milliseconds timeout) {
   const auto asks = AsksOf(topic);
   if (!asks.ok()) return asks.status();
   const auto parsed = ParseParameters(parameters);
@@ -211,16 +211,16 @@ absl::StatusOr<Stats> AskWorkers(std::string_view topic, std::string_view parame
   const std::string name(topic);
   switch (*asks) {
     case Topic::Asks::kAllWorkers:
-      return AskAll(name, parsed->first, patience);
+      return AskAll(name, parsed->first, timeout);
     case Topic::Asks::kObject:
       if (!parsed->first) {
         return absl::InvalidArgumentError(absl::StrCat(name, ": give its number"));
       }
-      return AskFirst(name, parsed->second, parsed->first, true, patience);
+      return AskFirst(name, parsed->second, parsed->first, true, timeout);
     case Topic::Asks::kWorker:
       break;
   }
-  return AskFirst(name, parsed->first, parsed->second, false, patience);
+  return AskFirst(name, parsed->first, parsed->second, false, timeout);
 }
 
 Published::Published(Worker* worker) {

@@ -18,7 +18,7 @@
 
 namespace pollux::engine {
 
-// One command, /pollux/NAME, and the parameters that it takes.
+// One command, /pollux/NAME, and its parameters.
 struct Topic {
   enum class Asks : uint8_t {
     kWorker,      // [WORKER[,OBJECT]]; default: the first worker
@@ -30,18 +30,18 @@ struct Topic {
   std::string help;
 };
 
-// Registers the command with telemetry; repeated calls have no effect. Any thread.
+// Registers the command with telemetry; repeated calls have no effect. Thread-safe.
 void OfferTopic(const Topic& topic);
 
-// How long a worker may take to reach its mailbox.
-inline constexpr std::chrono::milliseconds kAnswerPatience{1000};
+// The most time that a worker may take to reach its mailbox.
+inline constexpr std::chrono::milliseconds kReplyTimeout{1000};
 
 // Asks the published workers. `parameters` is the text after the command's comma. May be called on
-// any thread but a worker's own; waits at most `patience` per worker. Errors: NotFound for an
+// any thread but a worker's own; waits at most `timeout` per worker. Errors: NotFound for an
 // unknown topic, worker or object, InvalidArgument for parameters that are not numbers,
 // DeadlineExceeded if the worker is not polled.
 absl::StatusOr<Stats> AskWorkers(std::string_view topic, std::string_view parameters,
-                                 std::chrono::milliseconds patience = kAnswerPatience);
+                                 std::chrono::milliseconds timeout = kReplyTimeout);
 
 // Makes a worker answer telemetry while this object exists, under a number of its own (0 for the
 // first of a process), and offers the common topics: workers, worker, ports, port, qps, qp,

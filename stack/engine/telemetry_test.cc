@@ -50,7 +50,7 @@ class Polling {
   std::thread thread_;
 };
 
-TEST_F(TelemetryTest, OwnerAnswers) {
+TEST_F(TelemetryTest, TheOwnerAnswersQueries) {
   const std::unique_ptr<Worker> worker = MakeWorker();
   const Published published(worker.get());
   const Polling polling(worker.get());
@@ -63,7 +63,7 @@ TEST_F(TelemetryTest, OwnerAnswers) {
   EXPECT_EQ(all->fields()[0].first, absl::StrCat(published.number(), "/queue_pairs"));
 }
 
-TEST_F(TelemetryTest, WhatIsNotThere) {
+TEST_F(TelemetryTest, UnknownTopicsAndObjectsAreErrors) {
   EXPECT_EQ(Ask("nonsense", ""), "unknown topic \"nonsense\"");
   const std::unique_ptr<Worker> worker = MakeWorker();
   const Published published(worker.get());
@@ -76,9 +76,11 @@ TEST_F(TelemetryTest, WhatIsNotThere) {
   }
 }
 
-TEST_F(TelemetryTest, NobodyPublished) { EXPECT_EQ(Ask("worker", ""), "no worker here"); }
+TEST_F(TelemetryTest, WithoutAPublishedWorkerQueriesFail) {
+  EXPECT_EQ(Ask("worker", ""), "no worker here");
+}
 
-TEST_F(TelemetryTest, AWorkerThatIsNotPolled) {
+TEST_F(TelemetryTest, AQueryToAnUnpolledWorkerTimesOut) {
   const std::unique_ptr<Worker> worker = MakeWorker();
   const Published published(worker.get());
   const auto stats = AskWorkers("worker", "", std::chrono::milliseconds(1));
@@ -87,7 +89,7 @@ TEST_F(TelemetryTest, AWorkerThatIsNotPolled) {
   worker->Poll(1);
 }
 
-TEST_F(TelemetryTest, AWorkerThatGoesWhileItIsAsked) {
+TEST_F(TelemetryTest, AQueryToAWorkerBeingDestroyedFails) {
   std::unique_ptr<Worker> worker = MakeWorker();
   auto published = std::make_unique<Published>(worker.get());
   std::atomic<bool> asked{false};
@@ -103,7 +105,7 @@ TEST_F(TelemetryTest, AWorkerThatGoesWhileItIsAsked) {
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
 }
 
-TEST_F(TelemetryTest, TwoWorkers) {
+TEST_F(TelemetryTest, EachOfTwoWorkersAnswersItsOwnQueries) {
   const std::unique_ptr<Worker> a = MakeWorker();
   const std::unique_ptr<Worker> b = MakeWorker();
   const Published first(a.get());

@@ -9,15 +9,15 @@
 
 namespace pollux::io {
 
-// Initialises EAL once per process; aborts when that fails.
+// Initialises EAL once per process; aborts if that fails.
 void InitEalForTest();
-// A pool whose data room is 4,352 bytes after the headroom. Never freed: EAL's memory goes with the
-// process.
+// A pool whose data room is 4,352 bytes after the headroom. Never freed: EAL's memory is released
+// when the process exits.
 rte_mempool* PoolForTest();
 // A frame with these bytes, from PoolForTest().
 rte_mbuf* FrameForTest(const std::vector<uint8_t>& bytes);
 std::vector<uint8_t> BytesOf(const rte_mbuf* frame);
-// Buffers of PoolForTest() that are not in the pool.
+// The number of buffers of PoolForTest() that are in use.
 unsigned FramesInUse();
 
 }  // namespace pollux::io

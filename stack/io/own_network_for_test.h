@@ -1,4 +1,4 @@
-// Network interfaces of a test's own.
+// A network namespace for a test.
 #ifndef POLLUX_STACK_IO_OWN_NETWORK_FOR_TEST_H_
 #define POLLUX_STACK_IO_OWN_NETWORK_FOR_TEST_H_
 
@@ -8,10 +8,10 @@
 
 namespace pollux::io {
 
-// Takes this process to a network namespace of its own, once, with the loopback interface up:
-// Bazel's sandbox gives tests one, but not everywhere is there a sandbox (in containers without
-// user namespaces there is none). Threads that run already stay behind, EAL's too. False without
-// the right.
+// Moves this process to a new network namespace, once, and brings its loopback interface up.
+// Bazel's sandbox does the same for tests, but it is not available everywhere (not in containers
+// without user namespaces). Threads that already run, EAL's included, stay in the old namespace.
+// Returns false without the privilege.
 inline bool EnterOwnNetwork() {
   static const bool entered =
       unshare(CLONE_NEWNET) == 0 && std::system("ip link set lo up >&2") == 0;

@@ -1,5 +1,5 @@
-// The packets of ARP, as an interface sends and takes them; when it asks again is NeighbourTable's
-// business. Source: RFC 826, RFC 5227.
+// Sends and processes an interface's ARP packets. NeighbourTable decides when a request is
+// repeated. Source: RFC 826, RFC 5227.
 #ifndef POLLUX_STACK_IP_ARP_SPEAKER_H_
 #define POLLUX_STACK_IP_ARP_SPEAKER_H_
 
@@ -12,16 +12,16 @@ namespace pollux::ip {
 
 class ArpSpeaker {
  public:
-  // Not owned, outlives this.
+  // `host` is not owned and must outlive this object.
   explicit ArpSpeaker(HostState* host) : host_(host) {}
 
-  // What stands after the Ethernet header of a frame that came on `vlan`.
+  // Processes what follows the Ethernet header of a frame received on `vlan`.
   void OnPacket(uint16_t vlan, const uint8_t* p, size_t length, transport::PollContext& context);
-  // One request, to everyone or to `unicast` alone.
+  // Sends one request, as a broadcast or to `unicast` only.
   void Solicit(const NeighbourAddress& target, const MacAddress* unicast,
                transport::PollContext& context);
-  // Asks whether anyone has `own` (a probe names no sender, so that nobody's table is touched), and
-  // tells everyone that it is this host's.
+  // Probe() asks whether another host has `own`; it names no sender address, so it changes no
+  // host's ARP table. Announce() tells all hosts that this host has it.
   void Probe(const GidEntry& own, transport::PollContext& context);
   void Announce(const GidEntry& own, transport::PollContext& context);
 

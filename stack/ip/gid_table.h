@@ -1,4 +1,4 @@
-// The GIDs of a port in the order that a Linux user knows from `ibv_devinfo -v`.
+// The GIDs of a port, in the order that Linux users know from `ibv_devinfo -v`.
 #ifndef POLLUX_STACK_IP_GID_TABLE_H_
 #define POLLUX_STACK_IP_GID_TABLE_H_
 
@@ -12,26 +12,27 @@
 namespace pollux::ip {
 
 struct GidEntry {
-  Gid gid;  // all zeroes: an empty place
+  Gid gid;  // all zeroes: an empty entry
   uint16_t vlan = kNoVlan;
   friend bool operator==(const GidEntry&, const GidEntry&) = default;
 };
 
 class GidTable {
  public:
-  static constexpr uint32_t kMaxGids = 64;  // addresses of one host's interface, link-local too
+  static constexpr uint32_t kMaxGids = 64;  // one interface's, link-local ones included
 
-  // Who was there keeps its index, who is new takes the first free place: address handles and
-  // applications go by indices. Returns how many found no place.
+  // Entries that are already in the table keep their index and new ones take the first free slot,
+  // because address handles and applications refer to entries by index. Returns the number of
+  // entries for which there was no slot.
   size_t Assign(std::span<const GidEntry> wanted);
 
-  // One past the last place that was ever taken.
+  // One more than the highest index that was ever in use.
   uint32_t size() const { return size_; }
-  // An empty entry for an empty place and past the end.
+  // Returns an empty entry for an empty slot or an index past the end.
   GidEntry at(uint32_t index) const { return index < size_ ? entries_[index] : GidEntry{}; }
-  // -1 when it is not there.
+  // Returns -1 if there is no such entry.
   int Find(const Gid& gid, uint16_t vlan) const;
-  // For every packet: the last one found is looked at first.
+  // Called for every packet, so it compares with the entry found last before it searches.
   bool Contains(const Gid& gid, uint16_t vlan) const;
   // Whether any address is on `vlan`.
   bool HasVlan(uint16_t vlan) const;

@@ -9,7 +9,7 @@ namespace {
 
 GidEntry Entry(uint32_t ipv4, uint16_t vlan = kNoVlan) { return {Gid::FromIpv4(ipv4), vlan}; }
 
-TEST(GidTableTest, IndicesStayWithTheirAddresses) {
+TEST(GidTableTest, AddressesKeepTheirIndices) {
   GidTable table;
   EXPECT_EQ(table.Assign(std::vector{Entry(1), Entry(2), Entry(2, 7), Entry(3), Entry(3)}), 0u);
   EXPECT_EQ(table.size(), 4u);
@@ -41,7 +41,7 @@ TEST(GidTableTest, ContainsFollowsEveryChange) {
   EXPECT_FALSE(table.Contains(Gid{}, kNoVlan));
 }
 
-TEST(GidTableTest, KnowsItsVlans) {
+TEST(GidTableTest, HasVlanFollowsTheEntries) {
   GidTable table;
   EXPECT_FALSE(table.HasVlan(kNoVlan));
   table.Assign(std::vector{Entry(1), GidEntry{.gid = Entry(2).gid, .vlan = 7}});
@@ -52,7 +52,7 @@ TEST(GidTableTest, KnowsItsVlans) {
   EXPECT_FALSE(table.HasVlan(7));
 }
 
-TEST(GidTableTest, AtMostSoMany) {
+TEST(GidTableTest, EntriesAboveTheMaximumAreLeftOut) {
   GidTable table;
   std::vector<GidEntry> many;
   for (uint32_t i = 1; i <= GidTable::kMaxGids; ++i) many.push_back(Entry(i));

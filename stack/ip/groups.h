@@ -1,5 +1,5 @@
-// The multicast groups that an interface has joined, and what it tells routers and switches of
-// them: IGMP version 3 (RFC 3376) and MLD version 2 (RFC 3810).
+// The multicast groups that an interface has joined, and its reports of them to routers and
+// switches: IGMP version 3 (RFC 3376) and MLD version 2 (RFC 3810).
 #ifndef POLLUX_STACK_IP_GROUPS_H_
 #define POLLUX_STACK_IP_GROUPS_H_
 
@@ -16,22 +16,22 @@ namespace pollux::ip {
 
 class Groups {
  public:
-  static constexpr size_t kMaxGroups = 256;  // applications' and those of own IPv6 addresses
-  static constexpr int kRobustness = 2;      // times that a change is told (RFC 3376 section 8.1)
-  static constexpr uint64_t kRepeatNs = 1'000'000'000;  // at most so long between them (8.11)
+  static constexpr size_t kMaxGroups = 256;             // of applications and of own IPv6 addresses
+  static constexpr int kRobustness = 2;                 // reports per change (RFC 3376 section 8.1)
+  static constexpr uint64_t kRepeatNs = 1'000'000'000;  // maximum time between them (8.11)
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-  // `host` is not owned and outlives this. `reports`: whether to say so on the wire; where the
-  // kernel keeps the interface, it does.
+  // `host` is not owned and must outlive this object. `reports` is whether to send reports; if the
+  // kernel keeps the interface, the kernel does.
   Groups(HostState* host, bool reports) : host_(host), reports_(reports) {}
 
-  // Counts: each Join() asks for one Leave(). InvalidArgument for what is no group;
-  // ResourceExhausted; NotFound for Leave() of what was not joined.
+  // Calls are counted: each Join() needs one Leave(). Errors: InvalidArgument (not a multicast
+  // group), ResourceExhausted, NotFound (Leave() without Join()).
   absl::Status Join(const Gid& group, uint16_t vlan, transport::PollContext& context);
   absl::Status Leave(const Gid& group, uint16_t vlan, transport::PollContext& context);
   bool Contains(const Gid& group, uint16_t vlan) const;
 
-  // A query that came on `vlan`, well-formed and from the link.
+  // Handles a query received on `vlan`, which must be well-formed and from the link.
   void OnQuery(const wire::MembershipQuery& query, uint16_t vlan, transport::PollContext& context);
 
   uint64_t deadline_ns() const { return next_deadline_ns_; }
@@ -41,10 +41,10 @@ class Groups {
   struct Membership {
     Gid group;
     uint16_t vlan = kNoVlan;
-    uint32_t references = 0;  // 0: left, and to be told once more
-    int changes_left = 0;     // times that joining or leaving is still to be told
+    uint32_t references = 0;  // 0: left, to be reported once more
+    int changes_left = 0;     // reports of joining or leaving still to send
     uint64_t change_ns = kNever;
-    uint64_t answer_ns = kNever;  // when a query is to be answered
+    uint64_t answer_ns = kNever;  // when to answer a query
   };
 
   Membership* Find(const Gid& group, uint16_t vlan);

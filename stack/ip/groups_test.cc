@@ -135,7 +135,7 @@ class GroupsTest : public InterfaceHost {
   }
 };
 
-TEST_F(GroupsTest, JoiningAndLeavingAreToldTwice) {
+TEST_F(GroupsTest, JoinAndLeaveAreReportedTwice) {
   for (const Gid& group : {kGroup4, kGroup6}) {
     ASSERT_TRUE(Join(group).ok());
     EXPECT_EQ(TakeReport(), (Report{GroupRecord::kJoin, group}));
@@ -155,7 +155,7 @@ TEST_F(GroupsTest, JoiningAndLeavingAreToldTwice) {
   EXPECT_EQ(interface_.deadline_ns(), UINT64_MAX);
 }
 
-TEST_F(GroupsTest, TheLastOfItsUsersLeaves) {
+TEST_F(GroupsTest, OnlyTheLastLeaveIsReported) {
   ASSERT_TRUE(Join(kGroup4).ok());
   Pass(3 * kSecond);
   link_.sent.clear();
@@ -172,7 +172,7 @@ TEST_F(GroupsTest, TheLastOfItsUsersLeaves) {
   EXPECT_TRUE(link_.sent.empty());
 }
 
-TEST_F(GroupsTest, AnswersQueriesWithinTheTimeGiven) {
+TEST_F(GroupsTest, QueriesAreAnsweredWithinTheResponseTime) {
   ASSERT_TRUE(Join(kGroup4).ok());
   ASSERT_TRUE(Join(kGroup6).ok());
   Pass(3 * kSecond);
@@ -195,7 +195,7 @@ TEST_F(GroupsTest, AnswersQueriesWithinTheTimeGiven) {
   EXPECT_EQ(interface_.counters().membership_queries_rcvd, 4u);
 }
 
-TEST_F(GroupsTest, IgnoresQueriesThatAreNotOfItsLink) {
+TEST_F(GroupsTest, QueriesFromOffTheLinkAreIgnored) {
   ASSERT_TRUE(Join(kGroup4).ok());
   ASSERT_TRUE(Join(kGroup6).ok());
   Pass(3 * kSecond);
@@ -211,7 +211,7 @@ TEST_F(GroupsTest, IgnoresQueriesThatAreNotOfItsLink) {
   EXPECT_TRUE(link_.sent.empty());
 }
 
-TEST_F(GroupsTest, PacketsOfGroupsAreTakenInOnTheHostsVlans) {
+TEST_F(GroupsTest, GroupPacketsAreAcceptedOnConfiguredVlans) {
   for (const Gid& group : {kGroup4, kGroup6}) {
     uint8_t frame[18] = {};
     const MacAddress mac = wire::MulticastMac(group);
@@ -228,7 +228,7 @@ TEST_F(GroupsTest, PacketsOfGroupsAreTakenInOnTheHostsVlans) {
   }
 }
 
-TEST_F(GroupsTest, SendingToAGroupNeedsNoAnswer) {
+TEST_F(GroupsTest, AGroupAddressNeedsNoResolution) {
   ibv_ah_attr attr{};
   attr.grh.sgid_index = 1;
   const auto handle = Handle(kGroup4, attr);
@@ -248,7 +248,7 @@ TEST_F(GroupsTest, SendingToAGroupNeedsNoAnswer) {
   interface_.Release(*handle6);
 }
 
-TEST_F(GroupsTest, Refusals) {
+TEST_F(GroupsTest, InvalidJoinsAndLeavesAreRefused) {
   EXPECT_EQ(Join(Gid::FromIpv4(kPeer)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Leave(kGroup4).code(), absl::StatusCode::kNotFound);
   // The solicited-node group of its link-local address is one already.

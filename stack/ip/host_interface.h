@@ -1,5 +1,5 @@
-// The kernel's part in an interface that it keeps: Pollux uses its addresses, routes and
-// neighbours, and asks it for more.
+// The kernel's side of an interface that it keeps: Pollux uses the interface's addresses, routes
+// and neighbours, and asks the kernel to resolve neighbours and to join groups.
 #ifndef POLLUX_STACK_IP_HOST_INTERFACE_H_
 #define POLLUX_STACK_IP_HOST_INTERFACE_H_
 
@@ -13,41 +13,40 @@
 
 namespace pollux::ip {
 
-// What the kernel has of one interface. Untagged: a VLAN device is an interface of its own.
+// The kernel's state of one interface. Always untagged: a VLAN device is a separate interface.
 struct KernelState {
   MacAddress mac{};
   uint16_t mtu = 0;
-  uint32_t index = 0;  // of the interface
+  uint32_t index = 0;  // the interface's index
   bool up = false;
   std::vector<InterfaceAddress> addresses;  // link-local ones first, as in Linux's GID tables
   std::vector<Route> routes;
   friend bool operator==(const KernelState&, const KernelState&) = default;
 };
 
-// A neighbour whose link-layer address the kernel holds for good.
+// A neighbour whose link-layer address in the kernel's table is valid.
 struct KernelNeighbour {
   Gid address;
   MacAddress mac{};
   friend bool operator==(const KernelNeighbour&, const KernelNeighbour&) = default;
 };
 
-// Owned by the program, used by the worker that owns the interface. Calls make system calls: Poll()
-// comes at kPollNs, the others when neighbours are asked for and groups change.
+// Owned by the program, used by the worker that owns the interface. All calls make system calls:
+// Poll() is called every kPollNs, the others when neighbours are resolved and groups change.
 class HostInterface {
  public:
-  // How old the kernel's news may be: addresses and routes change by hand, and an answer to a
-  // solicitation waits this long at most.
+  // The interval at which the kernel is polled: a change of an address or route, and the answer to
+  // a solicitation, are noticed at most this much later.
   static constexpr uint64_t kPollNs = 5'000'000;
 
   virtual ~HostInterface() = default;
-  // Takes in the news since the last call; appends neighbours to `found`. True when state() is
-  // another.
+  // Processes the kernel's notifications since the last call and appends neighbours to `found`.
+  // Returns true if state() has changed.
   virtual bool Poll(std::vector<KernelNeighbour>* found) = 0;
   virtual const KernelState& state() const = 0;
-  // Has the kernel find or confirm the link-layer address of `target`; what it says comes by
-  // Poll().
+  // Makes the kernel find or confirm the link-layer address of `target`; Poll() returns the result.
   virtual void Solicit(const Gid& target) = 0;
-  // Has the kernel join and leave a group on the interface, and say so on the wire.
+  // Makes the kernel join or leave a group on the interface and report that on the wire.
   virtual absl::Status Join(const Gid& group) = 0;
   virtual absl::Status Leave(const Gid& group) = 0;
 };

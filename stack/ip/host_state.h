@@ -1,5 +1,5 @@
-// What an interface knows of itself and its link: shared by the protocols that it speaks. For the
-// sources of this room alone.
+// The state of an interface and its link, shared by the protocols that it implements. For use in
+// this room only.
 #ifndef POLLUX_STACK_IP_HOST_STATE_H_
 #define POLLUX_STACK_IP_HOST_STATE_H_
 
@@ -35,22 +35,22 @@ struct HostState {
   bool has_new_deadline = true;  // Interface::TakeNewDeadline()
   NeighbourTable neighbours;
   InterfaceCounters counters;
-  std::optional<AddressConflict> conflict;  // the last
+  std::optional<AddressConflict> conflict;  // the latest
 };
 
-// One of the interface's own frames under construction: `l3` is the place for what stands after the
-// Ethernet header.
+// One of the interface's own frames under construction. `l3` is where the data after the Ethernet
+// header begins.
 struct OutFrame {
   rte_mbuf* mbuf = nullptr;
   uint8_t* l3 = nullptr;
 };
-// With room for `l3_bytes`, its Ethernet header written (tagged on a VLAN). Without a buffer that
-// holds it, counted, `l3` is null and there is nothing to send.
+// Allocates a frame with room for `l3_bytes` and writes its Ethernet header (tagged on a VLAN). If
+// no buffer can hold it, this is counted, `l3` is null, and there is nothing to send.
 OutFrame BeginFrame(const HostState& host, const MacAddress& to, uint16_t vlan,
                     wire::EtherType type, size_t l3_bytes, transport::PollContext& context);
 void SendFrame(const OutFrame& frame, transport::PollContext& context);
 
-// The VLAN ID of a tag; kNoVlan without one, and for a tag that carries a priority only.
+// The VLAN ID of a tag; kNoVlan if there is no tag or it carries only a priority.
 inline uint16_t VlanOf(const wire::EthernetHeader& ethernet) {
   return ethernet.vlan_tci.value_or(0) & wire::kVlanIdMask;
 }

@@ -34,112 +34,120 @@ namespace pollux::ip {
 
 struct InterfaceConfig {
   MacAddress mac{};
-  // Without the link-local ones; in the order that their GIDs take.
+  // Without link-local addresses; in the order of their GIDs.
   std::vector<InterfaceAddress> addresses;
-  // Default routes, for what is not on the link: one of each IP version at most.
+  // Default routes for destinations that are not on the link: at most one per IP version.
   std::vector<Gid> gateways;
-  // Whether it has the link-local address that follows from its MAC (RFC 4291, appendix A), on each
-  // VLAN that it has an address on, as a Linux interface with IPv6 does: first in the GID table.
+  // Whether it has the link-local address derived from its MAC (RFC 4291, appendix A) on each VLAN
+  // on which it has an address, as a Linux interface with IPv6 does. These come first in the GID
+  // table.
   bool link_local = false;
-  uint16_t mtu = 1500;  // what the port really carries, IP header and up
-  // Whether it speaks for its addresses: probes and announces them, answers ARP, neighbour
-  // solicitations and echo. Of several workers with the same addresses one does; the others ask for
-  // neighbours, learn what they hear, and report the groups that they have joined themselves.
+  uint16_t mtu = 1500;  // what the port really carries, from the IP header on
+  // Whether it answers for its addresses: probes and announces them, and answers ARP, neighbour
+  // solicitations and echo. Of several workers with the same addresses one does; the others resolve
+  // neighbours, learn from received packets, and report the groups that they have joined
+  // themselves.
   bool answers = true;
 };
-// InvalidArgument when a prefix length or VLAN ID is out of range, an address is no host's or there
-// twice, or there are more than GidTable::kMaxGids with the link-local ones.
+// Returns InvalidArgument if a prefix length or VLAN ID is out of range, an address is not a host
+// address or is given twice, or there are more than GidTable::kMaxGids addresses, link-local ones
+// included.
 absl::Status CheckConfig(const InterfaceConfig& config);
 
-// Linux's rule: MTU less 96 (the longest headers), rounded down to 256, 512, ... 4096.
-// FailedPrecondition when not even 256 fits.
+// Linux's rule: MTU less 96 (the longest headers), rounded down to 256, 512, ... 4096. Returns
+// FailedPrecondition if even 256 does not fit.
 absl::StatusOr<ibv_mtu> PathMtu(uint16_t mtu);
 
-// The first call of OnDeadline() asks whether anyone else has the interface's addresses (RFC 5227,
-// RFC 4862), and announcements follow when nobody claims them; conflict() tells who does.
+// The first call of OnDeadline() probes whether another host has the interface's addresses (RFC
+// 5227, RFC 4862). Addresses that no other host claims are then announced; conflict() returns the
+// latest claim.
 //
-// Owned by one worker: its tables are written there; LinkAddress values are read anywhere. Workers
-// that share a port have one each (InterfaceConfig::answers).
+// Owned by one worker, which alone writes its tables; LinkAddress values may be read on any thread.
+// Workers that share a port have one each (InterfaceConfig::answers).
 class Interface : public transport::Resolver, private Solicitor {
  public:
   static constexpr uint64_t kProbeNs = 500'000'000;  // from probe to announcement
 
-  // `config` has passed CheckConfig(). With `kernel` (not owned, outlives this) the interface is
-  // the kernel's: MAC, addresses, routes and neighbours are as the kernel has them and change with
-  // it (those of `config` are ignored, its MTU is a bound), the kernel asks for neighbours and
-  // joins groups, and frames that are not RoCE are left to it.
+  // `config` must have passed CheckConfig(). With `kernel` (not owned, outlives this) the kernel
+  // keeps the interface: its MAC, addresses, routes and neighbours are the kernel's and change with
+  // it (those of `config` are ignored, its MTU is an upper limit). The kernel resolves neighbours,
+  // joins groups and handles the frames that are not RoCE.
   explicit Interface(const InterfaceConfig& config, HostInterface* kernel = nullptr);
 
   const InterfaceConfig& config() const { return config_; }
-  // The GID table, as ibv_query_gid and ibv_query_gid_ex know it: link-local addresses first, IPv4
-  // addresses as ::ffff:a.b.c.d, all of type RoCE v2. InvalidArgument past the end and for an empty
-  // place.
+  // The GID table, as returned by ibv_query_gid and ibv_query_gid_ex: link-local addresses first,
+  // IPv4 addresses as ::ffff:a.b.c.d, all of type RoCE v2. Returns InvalidArgument for an index
+  // past the end or an empty entry.
   absl::StatusOr<Gid> QueryGid(int index) const;
   absl::StatusOr<ibv_gid_entry> QueryGidEx(uint32_t index) const;
   uint32_t gid_table_size() const { return host_.gids.size(); }
-  // The VLAN of a GID; kNoVlan without one.
+  // The VLAN of a GID; kNoVlan if it has none.
   uint16_t GidVlan(uint32_t index) const { return host_.gids.at(index).vlan; }
-  // The index from which packets to `destination` are sent best (RFC 6724). Errors as Resolve()'s.
+  // The best source GID index for packets to `destination` (RFC 6724). Errors as for Resolve().
   absl::StatusOr<uint8_t> SourceIndex(const Gid& destination) const;
-  // The first place of `address` in the table, on any VLAN; nothing when it is not this
+  // The first index of `address` in the table, on any VLAN; nothing if it is not one of this
   // interface's.
   std::optional<uint8_t> GidIndex(const Gid& address) const;
-  // PathMtu(config().mtu), 256 at least.
+  // PathMtu(config().mtu), but at least 256.
   ibv_mtu active_mtu() const;
 
-  // Everything that is not a RoCE packet for one of this interface's addresses: answered, learned
-  // from, or dropped and counted. Takes over `frame`.
+  // Handles every frame that is not a RoCE packet for one of this interface's addresses: answers
+  // it, learns from it, or drops and counts it. Takes over `frame`.
   void OnFrame(rte_mbuf* frame, transport::PollContext& context);
-  // Whether a RoCE packet's destination MAC, VLAN and IP address are this interface's. `frame` has
-  // an IP header.
+  // Whether a RoCE packet's destination MAC, VLAN and IP address are this interface's. `frame` must
+  // have an IP header.
   bool IsOurs(const uint8_t* frame, const Gid& destination) const;
-  // The same, for every packet: without a look-up when its addresses are those of the last one.
+  // The same, for every packet: needs no look-up if its addresses are those of the previous packet.
   [[gnu::always_inline]] bool IsOurs(const wire::RocePacket& packet) {
     if (ours_.AreOf(packet)) [[likely]]
       return true;
     return LookUpOurs(packet);
   }
-  // Changes whenever the answer of IsOurs() may change for any packet.
+  // Changes whenever the result of IsOurs() may change for any packet.
   uint32_t address_version() const { return address_version_; }
-  // Whether they are those of a group, on a VLAN on which this interface has an address. The group
-  // need not be joined: ibv_attach_mcast alone takes in what others of this host have joined.
+  // Whether they are those of a multicast group, on a VLAN on which this interface has an address.
+  // The group need not be joined: ibv_attach_mcast alone is enough to receive what others on this
+  // host have joined.
   bool IsOfGroup(const uint8_t* frame, const Gid& destination) const;
 
-  // Resolves the next hop towards `destination` (gateway when off the link) and calls `done` once,
-  // from inside this call when known already, with OK or Unavailable ("no answer to ARP for ...",
-  // after 3 requests, 1 s apart), or at once with InvalidArgument/NotFound ("no route to ...").
+  // Resolves the next hop to `destination` (a gateway if it is off the link) and calls `done` once:
+  // before returning if the next hop is known, or on InvalidArgument and NotFound ("no route to
+  // ..."); otherwise later, with OK or Unavailable ("no answer to ARP for ...", after 3 requests, 1
+  // s apart).
   void Resolve(const Gid& destination, transport::PollContext& context,
                absl::AnyInvocable<void(absl::Status)> done);
-  // Builds an address handle; its `link` may be unresolved, resolution is then under way. The
-  // link is referenced until Release(), once per handle made. Hop limit 0 means 64. On a VLAN the
-  // priority is the service level, or, when that is 0, the upper three bits of the traffic class
-  // (RFC 2474 section 4.2.2). A group needs no resolution, and need not be joined.
+  // Creates an address handle. Its `link` may be unresolved; resolution is then in progress. The
+  // link is referenced until Release(), once per handle. Hop limit 0 means 64. On a VLAN the
+  // priority is the service level or, if that is 0, the upper three bits of the traffic class (RFC
+  // 2474 section 4.2.2). A multicast group needs no resolution and need not be joined. Errors:
   // InvalidArgument (no GRH, GID index, destination, IP versions that differ), NotFound (no route),
   // ResourceExhausted (NeighbourTable::kMaxNeighbours referenced).
   absl::StatusOr<verbs::AddressHandle> MakeAddressHandle(const ibv_ah_attr& attr,
                                                          transport::PollContext& context);
   void Release(const verbs::AddressHandle& handle) { host_.neighbours.Release(handle.link); }
-  // At most NeighbourTable::kMaxWaiting frames a neighbour; the oldest dropped and counted.
+  // Queues at most NeighbourTable::kMaxWaiting frames per neighbour; beyond that the oldest is
+  // dropped and counted.
   void SendWhenResolved(const verbs::LinkAddress* link, rte_mbuf* frame,
                         transport::PollContext& context) override;
   void Suspect(const verbs::LinkAddress* link, transport::PollContext& context) override;
-  // As NeighbourTable's.
+  // As NeighbourTable::SetProgressSource().
   void SetProgressSource(absl::AnyInvocable<void(NeighbourTable::ProgressReport)> source) {
     host_.neighbours.SetProgressSource(std::move(source));
   }
 
-  // Joins a group, of IPv4 (::ffff:a.b.c.d) or IPv6, on one VLAN: routers and switches are told
-  // (IGMPv3, MLDv2), and its packets are taken in. Each call asks for one LeaveMulticast(). Errors
-  // as Groups'.
+  // Joins an IPv4 (::ffff:a.b.c.d) or IPv6 group on one VLAN: reports that to routers and switches
+  // (IGMPv3, MLDv2), and receives the group's packets. Each call needs one LeaveMulticast(). Errors
+  // as for Groups::Join() and Leave().
   absl::Status JoinMulticast(const Gid& group, transport::PollContext& context,
                              uint16_t vlan = kNoVlan);
   absl::Status LeaveMulticast(const Gid& group, transport::PollContext& context,
                               uint16_t vlan = kNoVlan);
 
-  // Frees the frames that wait for a neighbour. For the end, before the pools go.
+  // Frees the frames that wait for a neighbour. Call it at shutdown, before the packet pools are
+  // destroyed.
   void Clear() { host_.neighbours.Clear(); }
 
-  // Retries, ageing. `deadline_ns` as Endpoint's.
+  // Retries and ageing. `deadline_ns` as for Endpoint.
   uint64_t deadline_ns() const {
     uint64_t deadline = claim_ == Claim::kDone ? NeighbourTable::kNever : claim_deadline_ns_;
     deadline = std::min(deadline, host_.neighbours.deadline_ns());
@@ -155,7 +163,7 @@ class Interface : public transport::Resolver, private Solicitor {
     return true;
   }
 
-  // The last host that claimed one of this interface's addresses.
+  // The latest host that claimed one of this interface's addresses.
   const std::optional<AddressConflict>& conflict() const { return host_.conflict; }
   const InterfaceCounters& counters() const { return host_.counters; }
   const NeighbourTable& neighbours() const { return host_.neighbours; }
@@ -188,7 +196,7 @@ class Interface : public transport::Resolver, private Solicitor {
   NdSpeaker nd_;
   EchoResponder echo_;
   Groups groups_;
-  wire::AddressWords ours_;  // of the last packet that was found to be for this host
+  wire::AddressWords ours_;  // those of the last packet found to be for this host
   uint32_t address_version_ = 1;
   Claim claim_ = Claim::kNotBegun;
   uint64_t claim_deadline_ns_ = 0;

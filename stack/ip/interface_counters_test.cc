@@ -8,7 +8,7 @@
 namespace pollux::ip {
 namespace {
 
-TEST(InterfaceCountersTest, EachHasANameAndAValueOfItsOwn) {
+TEST(InterfaceCountersTest, EachCounterHasItsOwnNameAndValue) {
   InterfaceCounters counters;
   auto* const values = reinterpret_cast<uint64_t*>(&counters);
   constexpr size_t kCount = sizeof counters / sizeof(uint64_t);

@@ -1,4 +1,4 @@
-// An interface with a wire that records, and frames to put to it. For tests.
+// An interface on a link that records what it sends, and frames for it to receive. For tests.
 #ifndef POLLUX_STACK_IP_INTERFACE_FIXTURE_H_
 #define POLLUX_STACK_IP_INTERFACE_FIXTURE_H_
 
@@ -61,7 +61,7 @@ class InterfaceHost : public ::testing::Test {
     interface_.OnFrame(io::FrameForTest(bytes), context);
     egress_.Flush(now_ns_);
   }
-  // Lets time pass as a worker does: every deadline at its time.
+  // Advances time, calling OnDeadline() at every deadline, as a worker does.
   void Pass(uint64_t duration_ns) {
     const uint64_t end = now_ns_ + duration_ns;
     while (interface_.deadline_ns() <= end) {
@@ -72,7 +72,7 @@ class InterfaceHost : public ::testing::Test {
     }
     now_ns_ = end;
   }
-  // Past probe and announcement.
+  // Lets the interface finish probing and announcing its addresses.
   void Settle() {
     Pass(kSecond);
     link_.sent.clear();
@@ -80,7 +80,7 @@ class InterfaceHost : public ::testing::Test {
 
   static std::vector<uint8_t> Arp(uint16_t operation, uint32_t sender, const MacAddress& sender_mac,
                                   uint32_t target, const MacAddress& to = kOurMac) {
-    std::vector<uint8_t> bytes(60);  // with Ethernet's padding
+    std::vector<uint8_t> bytes(60);  // with padding to Ethernet's minimum
     wire::EmitEthernet({.destination = to,
                         .source = sender_mac,
                         .vlan_tci = std::nullopt,
@@ -127,7 +127,7 @@ class InterfaceHost : public ::testing::Test {
   absl::StatusOr<verbs::AddressHandle> Handle(uint32_t destination) {
     return Handle(Gid::FromIpv4(destination), {});
   }
-  // With what `attr` has besides the destination.
+  // Makes an address handle to `gid`; the other attributes are those of `attr`.
   absl::StatusOr<verbs::AddressHandle> Handle(const Gid& gid, ibv_ah_attr attr) {
     attr.is_global = 1;
     std::memcpy(attr.grh.dgid.raw, gid.raw.data(), gid.raw.size());

@@ -128,7 +128,7 @@ class InterfaceIpv6Test : public InterfaceHost {
   Sent last_sent_;
 };
 
-TEST_F(InterfaceIpv6Test, TheGidTableIsThatOfALinuxUser) {
+TEST_F(InterfaceIpv6Test, TheGidTableMatchesThatOfLinux) {
   ASSERT_EQ(interface_.gid_table_size(), 3u);
   EXPECT_EQ(*interface_.QueryGid(0), kOurLinkLocal);
   EXPECT_EQ(*interface_.QueryGid(1), Gid::FromIpv4(kOurs));
@@ -206,7 +206,7 @@ TEST_F(InterfaceIpv6Test, ProbesThenAnnouncesItsAddresses) {
   EXPECT_EQ(announcements, 2);
 }
 
-TEST_F(InterfaceIpv6Test, SaysWhoHasItsAddressAndDoesNotAnnounceIt) {
+TEST_F(InterfaceIpv6Test, AnAddressConflictIsReportedAndNotAnnounced) {
   Pass(1);
   Arrive(Announcement(kOurs6, kPeerMac, /*overrides=*/true));
   EXPECT_EQ(interface_.conflict(), (AddressConflict{kOurs6, kPeerMac}));
@@ -242,7 +242,7 @@ class ListeningInterfaceTest : public InterfaceIpv6Test {
   ListeningInterfaceTest() : InterfaceIpv6Test(/*answers=*/false) {}
 };
 
-TEST_F(ListeningInterfaceTest, SaysNothingUnasked) {
+TEST_F(ListeningInterfaceTest, SendsNothingUnsolicited) {
   Pass(10 * kSecond);
   Arrive(Arp(wire::kArpRequest, kPeer, kPeerMac, kOurs));
   Arrive(Echo(8));
@@ -256,7 +256,7 @@ TEST_F(ListeningInterfaceTest, SaysNothingUnasked) {
   EXPECT_EQ(State(kPeer6), NeighbourState::kStale);
 }
 
-TEST_F(ListeningInterfaceTest, AsksAndLearns) {
+TEST_F(ListeningInterfaceTest, ResolvesAndLearnsNeighbours) {
   EXPECT_FALSE(Resolve(kPeer).has_value());
   EXPECT_EQ(TakeArp().target_address, kPeer);
   Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
@@ -282,7 +282,7 @@ TEST_F(InterfaceIpv6Test, DefendsItsAddressAgainstAProbe) {
   EXPECT_EQ(interface_.neighbours().size(), 0u);
 }
 
-TEST_F(InterfaceIpv6Test, NobodyFillsTheTableFromOutside) {
+TEST_F(InterfaceIpv6Test, UnsolicitedMessagesAddNoNeighbours) {
   Settle();
   Arrive(Na(kPeer6));                                        // not asked
   Arrive(Announcement(kPeer6, kPeerMac, true));              // of no interest
@@ -297,7 +297,7 @@ TEST_F(InterfaceIpv6Test, NobodyFillsTheTableFromOutside) {
   EXPECT_EQ(interface_.counters().nd_learned, 0u);
 }
 
-TEST_F(InterfaceIpv6Test, ResolvesByAsking) {
+TEST_F(InterfaceIpv6Test, ResolvesByNeighbourSolicitation) {
   Settle();
   EXPECT_FALSE(Resolve(kPeer6).has_value());
   const wire::NeighbourSolicitation asked = TakeSolicitation();
@@ -328,7 +328,7 @@ TEST_F(InterfaceIpv6Test, GivesUpAfterThreeRequestsOneSecondApart) {
             "no answer to neighbour discovery for fe80::ff:fe00:2 (3 requests, 1 s apart)");
 }
 
-TEST_F(InterfaceIpv6Test, OffTheLinkTheGatewayIsAsked) {
+TEST_F(InterfaceIpv6Test, OffLinkDestinationsResolveTheGateway) {
   Settle();
   EXPECT_FALSE(Resolve(V6("2001:db8:7::7")).has_value());
   EXPECT_EQ(TakeSolicitation().target, kGateway6);
@@ -336,7 +336,7 @@ TEST_F(InterfaceIpv6Test, OffTheLinkTheGatewayIsAsked) {
   EXPECT_TRUE(results_[0]->value().ok());
 }
 
-TEST_F(InterfaceIpv6Test, HandlesResolveAndFramesWait) {
+TEST_F(InterfaceIpv6Test, FramesWaitWhileAnAddressHandleResolves) {
   Settle();
   ibv_ah_attr attr{};
   attr.grh.sgid_index = 2;
@@ -363,7 +363,7 @@ TEST_F(InterfaceIpv6Test, HandlesResolveAndFramesWait) {
   EXPECT_EQ(Handle(kPeer6, attr).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(InterfaceIpv6Test, AnAnnouncementMovesANeighbourOnlyWhenTheOldOneIsSilent) {
+TEST_F(InterfaceIpv6Test, AnAnnouncementMovesANeighbourOnlyIfTheOldOneIsSilent) {
   Settle();
   ibv_ah_attr attr{};
   attr.grh.sgid_index = 2;
@@ -388,7 +388,7 @@ TEST_F(InterfaceIpv6Test, AnAnnouncementMovesANeighbourOnlyWhenTheOldOneIsSilent
 }
 
 // RFC 4861 section 7.2.4: an answer to a direct question may leave the MAC address out.
-TEST_F(InterfaceIpv6Test, AnAnswerWithoutMacAddressConfirmsTheOneThatWasAsked) {
+TEST_F(InterfaceIpv6Test, AnAdvertisementWithoutMacConfirmsTheSolicitedNeighbour) {
   Settle();
   ibv_ah_attr attr{};
   attr.grh.sgid_index = 2;
@@ -410,7 +410,7 @@ TEST_F(InterfaceIpv6Test, AnAnswerWithoutMacAddressConfirmsTheOneThatWasAsked) {
   EXPECT_EQ(handle->link->Load().mac, kPeerMac);
 }
 
-TEST_F(InterfaceIpv6Test, UsedNeighboursAreConfirmedDirectlyFirst) {
+TEST_F(InterfaceIpv6Test, UsedNeighboursAreConfirmedByUnicastFirst) {
   Settle();
   ibv_ah_attr attr{};
   attr.grh.sgid_index = 2;
@@ -425,7 +425,7 @@ TEST_F(InterfaceIpv6Test, UsedNeighboursAreConfirmedDirectlyFirst) {
   EXPECT_EQ(State(kPeer6), NeighbourState::kReachable);
 }
 
-TEST_F(InterfaceIpv6Test, AnswersEcho) {
+TEST_F(InterfaceIpv6Test, EchoRequestsAreAnswered) {
   Settle();
   for (const auto& [ours, peer] : {std::pair(kOurs6, kPeer6), {kOurLinkLocal, kPeerLinkLocal}}) {
     const std::vector<uint8_t> request = Echo6(56, peer, ours);
@@ -444,7 +444,7 @@ TEST_F(InterfaceIpv6Test, AnswersEcho) {
   EXPECT_EQ(interface_.neighbours().size(), 0u);
 }
 
-TEST_F(InterfaceIpv6Test, DoesNotAnswerEchoThatIsBadOrNotForIt) {
+TEST_F(InterfaceIpv6Test, InvalidAndForeignEchoRequestsAreNotAnswered) {
   Settle();
   Arrive(Echo6(8, kPeer6, V6("2001:db8::9")));
   Arrive(Echo6(8, kPeer6, wire::kAllNodesIpv6));  // an amplifier
@@ -475,7 +475,7 @@ TEST_F(InterfaceIpv6Test, EveryTruncationIsDroppedAndCounted) {
   EXPECT_EQ(io::FramesInUse(), 0u);
 }
 
-TEST_F(InterfaceIpv6Test, NoiseLeavesItAlive) {
+TEST_F(InterfaceIpv6Test, RandomFramesAreHarmless) {
   Settle();
   Random noise{uint64_t{98}};
   for (int i = 0; i < 20'000; ++i) {

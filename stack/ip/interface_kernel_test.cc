@@ -65,7 +65,7 @@ class InterfaceKernelTest : private WithKernel, public InterfaceHost {
   using WithKernel::kernel_;
 };
 
-TEST_F(InterfaceKernelTest, IsAsTheKernelHasIt) {
+TEST_F(InterfaceKernelTest, ConfigurationComesFromTheKernel) {
   EXPECT_EQ(interface_.config().mac, kOurMac);
   EXPECT_EQ(interface_.config().mtu, 2000);
   ASSERT_EQ(interface_.gid_table_size(), 1u);
@@ -77,7 +77,7 @@ TEST_F(InterfaceKernelTest, IsAsTheKernelHasIt) {
   EXPECT_LE(kernel_.polls, polls_a_second + 2);
 }
 
-TEST_F(InterfaceKernelTest, LeavesTheRestToTheKernel) {
+TEST_F(InterfaceKernelTest, LeavesArpAndEchoToTheKernel) {
   Arrive(Arp(wire::kArpRequest, kPeer, kPeerMac, kOurs));
   Arrive(Arp(wire::kArpReply, kOurs, kPeerMac, kOurs));
   Arrive(Echo(56));
@@ -162,7 +162,7 @@ TEST_F(InterfaceKernelTest, FollowsAddressesAndRoutes) {
 }
 
 // A service address that moves to another host, as with keepalived.
-TEST_F(InterfaceKernelTest, AnAddressThatWasOursIsFoundWhereItWent) {
+TEST_F(InterfaceKernelTest, AFormerOwnAddressIsResolvedAtItsNewHost) {
   constexpr uint32_t kService = kOurs + 9;
   kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kService));
   kernel_.changed = true;
@@ -194,7 +194,7 @@ TEST_F(InterfaceKernelTest, LoopbackFollowsTheMacAddress) {
 }
 
 // The other way round: a host's address that becomes this one's, and is then looped back to.
-TEST_F(InterfaceKernelTest, AnAddressThatBecameOursNeedsNoTimer) {
+TEST_F(InterfaceKernelTest, ANeighbourThatBecomesAnOwnAddressIsLoopedBack) {
   const auto remote = Handle(kPeer);
   ASSERT_TRUE(remote.ok());
   kernel_.news = {{Gid::FromIpv4(kPeer), kPeerMac}};
@@ -213,7 +213,7 @@ TEST_F(InterfaceKernelTest, AnAddressThatBecameOursNeedsNoTimer) {
 
 // The kernel keeps what it knew of the address while that was another host's, and tells half a
 // minute later that it is stale.
-TEST_F(InterfaceKernelTest, NewsOfWhoHadAnAddressBeforeDoNotLeadLoopbackAway) {
+TEST_F(InterfaceKernelTest, StaleNeighbourNewsDoNotRedirectLoopback) {
   kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kPeer));
   kernel_.changed = true;
   Pass(HostInterface::kPollNs);

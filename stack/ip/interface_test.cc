@@ -16,7 +16,7 @@ using transport::Drop;
 
 using InterfaceTest = InterfaceHost;
 
-TEST(PathMtu, FollowsLinuxsRule) {
+TEST(PathMtu, FollowsTheRuleOfLinux) {
   EXPECT_EQ(*PathMtu(1500), IBV_MTU_1024);
   EXPECT_EQ(*PathMtu(2200), IBV_MTU_2048);
   EXPECT_EQ(*PathMtu(4192), IBV_MTU_4096);
@@ -26,7 +26,7 @@ TEST(PathMtu, FollowsLinuxsRule) {
   EXPECT_EQ(PathMtu(351).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(InterfaceTest, KnowsItsGidAndMtu) {
+TEST_F(InterfaceTest, HasItsGidAndMtu) {
   EXPECT_EQ(*interface_.QueryGid(0), Gid::FromIpv4(kOurs));
   EXPECT_EQ(interface_.QueryGid(1).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(interface_.QueryGid(-1).status().code(), absl::StatusCode::kInvalidArgument);
@@ -56,7 +56,7 @@ TEST_F(InterfaceTest, ProbesThenAnnouncesItsAddress) {
   EXPECT_EQ(interface_.deadline_ns(), UINT64_MAX);
 }
 
-TEST_F(InterfaceTest, SaysWhoHasItsAddressAndDoesNotAnnounceIt) {
+TEST_F(InterfaceTest, AnAddressConflictIsReportedAndNotAnnounced) {
   Pass(1);
   link_.sent.clear();
   Arrive(Arp(wire::kArpReply, kOurs, kPeerMac, 0));
@@ -92,7 +92,7 @@ TEST_F(InterfaceTest, AnswersAProbeButLearnsNothing) {
 }
 
 // RFC 826: the merge flag.
-TEST_F(InterfaceTest, NobodyFillsTheTableFromOutside) {
+TEST_F(InterfaceTest, UnsolicitedMessagesAddNoNeighbours) {
   Settle();
   Arrive(Arp(wire::kArpRequest, kPeer, kPeerMac, Ip(10, 0, 0, 9), wire::kBroadcastMac));
   Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));                         // not asked
@@ -105,7 +105,7 @@ TEST_F(InterfaceTest, NobodyFillsTheTableFromOutside) {
   EXPECT_EQ(interface_.counters().arp_learned, 0u);
 }
 
-TEST_F(InterfaceTest, ResolvesByAsking) {
+TEST_F(InterfaceTest, ResolvesByArpRequest) {
   Settle();
   EXPECT_FALSE(Resolve(kPeer).has_value());
   const wire::ArpPacket arp = TakeArp();
@@ -139,7 +139,7 @@ TEST_F(InterfaceTest, GivesUpAfterThreeRequestsOneSecondApart) {
   EXPECT_EQ(link_.sent.size(), 4u);
 }
 
-TEST_F(InterfaceTest, OffTheLinkTheGatewayIsAsked) {
+TEST_F(InterfaceTest, OffLinkDestinationsResolveTheGateway) {
   Settle();
   EXPECT_FALSE(Resolve(Ip(192, 168, 7, 7)).has_value());
   EXPECT_EQ(TakeArp().target_address, Ip(10, 0, 0, 254));
@@ -150,7 +150,7 @@ TEST_F(InterfaceTest, OffTheLinkTheGatewayIsAsked) {
   EXPECT_EQ(handle->link->Load().mac, kPeerMac);
 }
 
-TEST_F(InterfaceTest, ItsOwnAddressNeedsNoAsking) {
+TEST_F(InterfaceTest, TheOwnAddressNeedsNoResolution) {
   Settle();
   EXPECT_TRUE(Resolve(kOurs)->ok());
   EXPECT_EQ(interface_.SourceIndex(Gid::FromIpv4(kOurs)).value(), 0);
@@ -161,7 +161,7 @@ TEST_F(InterfaceTest, ItsOwnAddressNeedsNoAsking) {
   EXPECT_TRUE(link_.sent.empty());
 }
 
-TEST_F(InterfaceTest, HandlesResolveInTheBackgroundAndFramesWait) {
+TEST_F(InterfaceTest, FramesWaitWhileAnAddressHandleResolves) {
   Settle();
   const auto handle = Handle(kPeer);
   ASSERT_TRUE(handle.ok()) << handle.status();
@@ -185,7 +185,7 @@ TEST_F(InterfaceTest, HandlesResolveInTheBackgroundAndFramesWait) {
   }
 }
 
-TEST_F(InterfaceTest, AtMostSoManyFramesWaitAndTheOldestGoes) {
+TEST_F(InterfaceTest, WaitingFramesPerNeighbourAreBoundedAndTheOldestIsDropped) {
   Settle();
   const auto handle = Handle(kPeer);
   TakeArp();
@@ -200,7 +200,7 @@ TEST_F(InterfaceTest, AtMostSoManyFramesWaitAndTheOldestGoes) {
   EXPECT_EQ(io::FramesInUse(), 0u);
 }
 
-TEST_F(InterfaceTest, AtMostSoManyFramesWaitInAll) {
+TEST_F(InterfaceTest, WaitingFramesInTotalAreBounded) {
   Settle();
   constexpr uint32_t kPeers = NeighbourTable::kMaxWaitingTotal / NeighbourTable::kMaxWaiting;
   for (uint32_t i = 0; i < kPeers; ++i) {
@@ -218,7 +218,7 @@ TEST_F(InterfaceTest, AtMostSoManyFramesWaitInAll) {
   EXPECT_EQ(counters_.drop(Drop::kUnresolved), 1u + NeighbourTable::kMaxWaitingTotal);
 }
 
-TEST_F(InterfaceTest, ClearFreesWhatWaits) {
+TEST_F(InterfaceTest, ClearFreesWaitingFrames) {
   Settle();
   const auto handle = Handle(kPeer);
   SendWaiting(handle->link, 1);
@@ -228,7 +228,7 @@ TEST_F(InterfaceTest, ClearFreesWhatWaits) {
   EXPECT_EQ(io::FramesInUse(), 0u);
 }
 
-TEST_F(InterfaceTest, FramesToAFailedNeighbourAskAgain) {
+TEST_F(InterfaceTest, FramesToAFailedNeighbourRestartResolution) {
   Settle();
   const auto handle = Handle(kPeer);
   Pass(10 * kSecond);
@@ -263,7 +263,7 @@ TEST_F(InterfaceTest, UsedNeighboursAreConfirmedWhileTheyKeepWorking) {
   EXPECT_EQ(StateOf(kPeer), NeighbourState::kFailed);
 }
 
-TEST_F(InterfaceTest, AnAnswerToConfirmationKeepsTheHeaderTemplatesValid) {
+TEST_F(InterfaceTest, AConfirmedNeighbourKeepsHeaderTemplatesValid) {
   Settle();
   const auto handle = Handle(kPeer);
   Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
@@ -303,7 +303,7 @@ TEST_F(InterfaceTest, AnAnnouncementDoesNotMoveANeighbourThatAnswers) {
   EXPECT_TRUE(link_.sent.empty());
 }
 
-TEST_F(InterfaceTest, AHostThatTookOverIsFoundOnceTheOldOneIsSilent) {
+TEST_F(InterfaceTest, ATakenOverAddressMovesOnceTheOldHostIsSilent) {
   Settle();
   const auto handle = Handle(kPeer);
   Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
@@ -327,14 +327,14 @@ TEST_F(InterfaceTest, AHostThatTookOverIsFoundOnceTheOldOneIsSilent) {
   EXPECT_EQ(StateOf(kPeer), NeighbourState::kReachable);
 }
 
-TEST_F(InterfaceTest, AClaimMakesAnUnusedNeighbourForgotten) {
+TEST_F(InterfaceTest, AConflictingClaimRemovesAnUnusedNeighbour) {
   Settle();
   Arrive(Arp(wire::kArpRequest, kPeer, kPeerMac, kOurs));
   Arrive(Arp(wire::kArpRequest, kPeer, kOtherMac, kPeer, wire::kBroadcastMac));
   EXPECT_EQ(interface_.neighbours().size(), 0u);
 }
 
-TEST_F(InterfaceTest, WhatIsHeardWhileAskingIsUsedAndAsked) {
+TEST_F(InterfaceTest, AnAnnouncementDuringResolutionIsUsedAndProbed) {
   Settle();
   const auto handle = Handle(kPeer);
   TakeArp();
@@ -371,7 +371,7 @@ TEST_F(InterfaceTest, ProgressOfConnectionsConfirmsTheirNeighbours) {
   EXPECT_EQ(last_.destination, kPeerMac);
 }
 
-TEST_F(InterfaceTest, ProgressWhileANeighbourIsAskedConfirmsIt) {
+TEST_F(InterfaceTest, ProgressDuringAProbeConfirmsTheNeighbour) {
   Settle();
   const auto handle = Handle(kPeer);
   Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
@@ -385,7 +385,7 @@ TEST_F(InterfaceTest, ProgressWhileANeighbourIsAskedConfirmsIt) {
   EXPECT_LE(link_.sent.size(), 2u);
 }
 
-TEST_F(InterfaceTest, ProgressIsLookedForAtMostOncePerSecond) {
+TEST_F(InterfaceTest, ProgressIsCheckedAtMostOncePerSecond) {
   Settle();
   constexpr uint32_t kCount = 200;
   for (uint32_t i = 0; i < kCount; ++i) {
@@ -399,7 +399,7 @@ TEST_F(InterfaceTest, ProgressIsLookedForAtMostOncePerSecond) {
   EXPECT_LE(looks, 2 * NeighbourTable::kReachableNs / NeighbourTable::kLookNs);
 }
 
-TEST_F(InterfaceTest, ATimeOutAsksTheKnownAddressAtOnce) {
+TEST_F(InterfaceTest, ATimeoutProbesTheKnownAddressImmediately) {
   Settle();
   const auto handle = Handle(kPeer);
   Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
@@ -431,7 +431,7 @@ TEST_F(InterfaceTest, ATimeOutAsksTheKnownAddressAtOnce) {
   EXPECT_EQ(handle->link->Load().mac, kOtherMac);
 }
 
-TEST_F(InterfaceTest, UnusedNeighboursGoStaleAndAreForgotten) {
+TEST_F(InterfaceTest, UnusedNeighboursBecomeStaleAndAreRemoved) {
   Settle();
   const auto handle = Handle(kPeer);
   Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
@@ -449,7 +449,7 @@ TEST_F(InterfaceTest, UnusedNeighboursGoStaleAndAreForgotten) {
   EXPECT_EQ(interface_.neighbours().size(), 0u);
 }
 
-TEST_F(InterfaceTest, TheTableIsBoundedAndOnlyTheUnusedMakeRoom) {
+TEST_F(InterfaceTest, AFullTableRemovesOnlyUnusedNeighbours) {
   Interface wide({.mac = kOurMac, .addresses = {InterfaceAddress::Ipv4(kOurs, 8)}});
   auto arrive = [&](uint32_t sender) {
     transport::PollContext context = Context();
@@ -488,7 +488,7 @@ TEST_F(InterfaceTest, TheTableIsBoundedAndOnlyTheUnusedMakeRoom) {
             absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(InterfaceTest, RefusesHandlesThatCannotBe) {
+TEST_F(InterfaceTest, InvalidAddressHandlesAreRefused) {
   ibv_ah_attr attr = {};
   transport::PollContext context = Context();
   EXPECT_EQ(interface_.MakeAddressHandle(attr, context).status().code(),
@@ -500,7 +500,7 @@ TEST_F(InterfaceTest, RefusesHandlesThatCannotBe) {
   EXPECT_EQ(Handle(Ip(240, 0, 0, 1)).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(InterfaceTest, AnswersEcho) {
+TEST_F(InterfaceTest, EchoRequestsAreAnswered) {
   Settle();
   for (size_t size : {0u, 1u, 56u, 1472u}) {
     const std::vector<uint8_t> request = Echo(size);
@@ -526,7 +526,7 @@ TEST_F(InterfaceTest, AnswersEcho) {
   EXPECT_EQ(io::FramesInUse(), 0u);
 }
 
-TEST_F(InterfaceTest, EchoIsLimited) {
+TEST_F(InterfaceTest, EchoRepliesAreRateLimited) {
   Settle();
   for (uint32_t i = 0; i < EchoResponder::kBurst + 5; ++i) Arrive(Echo(8));
   EXPECT_EQ(interface_.counters().echo_replies_sent, EchoResponder::kBurst);
@@ -537,7 +537,7 @@ TEST_F(InterfaceTest, EchoIsLimited) {
   EXPECT_EQ(interface_.counters().echo_replies_sent, EchoResponder::kBurst + 1);
 }
 
-TEST_F(InterfaceTest, DoesNotAnswerEchoThatIsBadOrNotForIt) {
+TEST_F(InterfaceTest, InvalidAndForeignEchoRequestsAreNotAnswered) {
   Settle();
   Arrive(Echo(8, kPeer, Ip(10, 0, 0, 7)));
   EXPECT_EQ(counters_.drop(Drop::kNotForUs), 1u);
@@ -581,7 +581,7 @@ TEST_F(InterfaceTest, EveryTruncationIsDroppedAndCounted) {
   EXPECT_EQ(io::FramesInUse(), 0u);
 }
 
-TEST_F(InterfaceTest, NoiseLeavesItAlive) {
+TEST_F(InterfaceTest, RandomFramesAreHarmless) {
   Settle();
   Random noise{uint64_t{99}};
   for (int i = 0; i < 20'000; ++i) {
@@ -601,7 +601,7 @@ TEST_F(InterfaceTest, NoiseLeavesItAlive) {
   EXPECT_LE(interface_.neighbours().size(), 254u);
 }
 
-TEST(InterfaceConfigTest, Checks) {
+TEST(InterfaceConfigTest, ValidConfigurationsPassAndInvalidOnesFail) {
   const Gid global = ParseAddress("2001:db8::1").value();
   EXPECT_TRUE(CheckConfig({.addresses = {{global, 128}}}).ok());
   EXPECT_TRUE(CheckConfig({}).ok());

@@ -29,7 +29,7 @@ class InterfaceVlanTest : public InterfaceHost {
   static constexpr uint32_t kPeerOn7 = Ip(10, 0, 7, 2);
 };
 
-TEST_F(InterfaceVlanTest, GidsKnowTheirVlan) {
+TEST_F(InterfaceVlanTest, GidsHaveTheirVlan) {
   ASSERT_EQ(interface_.gid_table_size(), 4u);
   EXPECT_EQ(*interface_.QueryGid(0), kOurVlanLinkLocal);
   EXPECT_EQ(interface_.GidVlan(0), kNoVlan);
@@ -49,7 +49,7 @@ TEST_F(InterfaceVlanTest, GidsKnowTheirVlan) {
   EXPECT_FALSE(interface_.IsOurs(untagged, Gid::FromIpv4(kOursOn7)));
 }
 
-TEST_F(InterfaceVlanTest, AnswersOnTheVlanOfTheQuestion) {
+TEST_F(InterfaceVlanTest, RepliesUseTheVlanOfTheRequest) {
   Settle();
   Arrive(Tagged(Arp(wire::kArpRequest, kPeerOn7, kPeerMac, kOursOn7), 0x6007));
   ASSERT_EQ(link_.sent.size(), 1u);
@@ -90,7 +90,7 @@ TEST_F(InterfaceVlanTest, NeighboursBelongToAVlan) {
   EXPECT_EQ(untagged->vlan_tci, std::nullopt);
 }
 
-TEST_F(InterfaceVlanTest, PriorityFromServiceLevelElseFromTrafficClass) {
+TEST_F(InterfaceVlanTest, PriorityComesFromServiceLevelOrTrafficClass) {
   Settle();
   ibv_ah_attr attr{};
   attr.grh.sgid_index = 3;

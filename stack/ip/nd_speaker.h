@@ -1,5 +1,6 @@
-// Neighbour discovery as a host speaks it, IPv6's ARP. Source: RFC 4861 section 7.2, RFC 4862
-// section 5.4 (the probe for duplicates, whose outcome is reported, not waited for: RFC 4429).
+// A host's part of neighbour discovery, IPv6's counterpart of ARP. Source: RFC 4861 section 7.2,
+// RFC 4862 section 5.4 (duplicate address detection; a conflict is reported, but addresses are used
+// at once: RFC 4429).
 #ifndef POLLUX_STACK_IP_ND_SPEAKER_H_
 #define POLLUX_STACK_IP_ND_SPEAKER_H_
 
@@ -13,21 +14,21 @@ namespace pollux::ip {
 
 class NdSpeaker {
  public:
-  // Not owned, outlives this.
+  // `host` is not owned and must outlive this object.
   explicit NdSpeaker(HostState* host) : host_(host) {}
 
-  // An ICMPv6 message of exactly `length` bytes under `ip`, its checksum right, of type
-  // solicitation or advertisement.
+  // Handles a solicitation or advertisement: an ICMPv6 message of exactly `length` bytes that
+  // follows the header `ip`. Its checksum has been verified.
   void OnMessage(const wire::EthernetHeader& ethernet, const wire::Ipv6Header& ip, const uint8_t* p,
                  size_t length, transport::PollContext& context);
-  // As ArpSpeaker's.
+  // As in ArpSpeaker.
   void Solicit(const NeighbourAddress& target, const MacAddress* unicast,
                transport::PollContext& context);
   void Probe(const GidEntry& own, transport::PollContext& context);
   void Announce(const GidEntry& own, transport::PollContext& context);
 
  private:
-  // Whether it taught something.
+  // Both return whether anything was learned.
   bool OnSolicitation(const wire::EthernetHeader& ethernet, const wire::Ipv6Header& ip,
                       const wire::NeighbourSolicitation& asked, transport::PollContext& context);
   bool OnAdvertisement(const wire::EthernetHeader& ethernet, const wire::Ipv6Header& ip,

@@ -1,5 +1,6 @@
-// The hosts on the link: their link-layer addresses, how these are found and kept fresh, and the
-// frames that wait for one. What asks (ARP, neighbour discovery, the kernel) is behind Solicitor.
+// The hosts on the link: their link-layer addresses, how these are found and kept current, and the
+// frames that wait for them. The requests (ARP, neighbour discovery, the kernel) are sent by a
+// Solicitor.
 #ifndef POLLUX_STACK_IP_NEIGHBOURS_H_
 #define POLLUX_STACK_IP_NEIGHBOURS_H_
 
@@ -29,7 +30,7 @@ struct NeighbourAddress {
   friend bool operator==(const NeighbourAddress&, const NeighbourAddress&) = default;
 };
 
-// Sends one request for the link-layer address of `target`, to everyone or to `unicast` alone.
+// Sends one request for the link-layer address of `target`, to all hosts or to `unicast` only.
 class Solicitor {
  public:
   virtual ~Solicitor() = default;
@@ -39,105 +40,109 @@ class Solicitor {
 
 enum class NeighbourState : uint8_t {
   kFree,
-  kIncomplete,  // asked for, not known
-  kReachable,   // known and confirmed lately
-  kStale,       // known, not confirmed lately, used by nobody
-  kProbe,       // known and used, being confirmed
+  kIncomplete,  // requested, not known
+  kReachable,   // known and recently confirmed
+  kStale,       // known, not recently confirmed, not in use
+  kProbe,       // known and in use, being confirmed
   kFailed,      // did not answer
-  kPermanent,   // known without asking: a group
+  kPermanent,   // known without a request: a group, or an own address
 };
 
-// What tells a neighbour's link-layer address, by how far it is believed.
+// The source of a neighbour's link-layer address, which determines how far it is trusted.
 enum class Evidence : uint8_t {
-  kUnasked,  // a request of the neighbour's, or an announcement to everyone
-  kAnswer,   // to a question of ours; believed only while one is open
+  kUnasked,  // a request from the neighbour, or an announcement to all hosts
+  kAnswer,   // to this host's request; trusted only while one is pending
   kKernel,   // the kernel's own table
 };
 
-// Owned by one worker. All memory but that of callbacks is taken at construction.
+// Owned by one worker. All memory except that of callbacks is allocated at construction.
 class NeighbourTable {
  public:
-  static constexpr uint32_t kMaxNeighbours = 4096;   // a /20 of hosts that all talk to this one
-  static constexpr uint32_t kMaxWaiting = 16;        // frames a neighbour
+  static constexpr uint32_t kMaxNeighbours = 4096;   // a /20 of hosts that all use this one
+  static constexpr uint32_t kMaxWaiting = 16;        // frames per neighbour
   static constexpr uint32_t kMaxWaitingTotal = 256;  // a part of the pool that the rest can spare
   static constexpr uint32_t kMaxCallbacks = 4096;
   static constexpr int kMaxRequests = 3;
   static constexpr uint64_t kRetryNs = 1'000'000'000;
-  // Between the requests to a MAC address that is in doubt: when another host has taken over, this
-  // is what its peers wait for.
+  // The interval between requests to a MAC address that is in doubt. If another host has taken over
+  // the IP address, traffic to it waits until these requests have failed.
   static constexpr uint64_t kDoubtRetryNs = 100'000'000;
-  // Confirmed for a time between this and twice this, by chance, so that a rack that came up
-  // together does not ask together.
+  // An entry stays confirmed for a random time between this and twice this, so that the hosts of a
+  // rack that started together do not all solicit at the same time.
   static constexpr uint64_t kReachableNs = 30'000'000'000;
-  static constexpr uint64_t kForgetNs = 600'000'000'000;  // stale and unused for so long
-  // Connections are looked through for progress at most so often, however many neighbours there
-  // are.
+  static constexpr uint64_t kForgetNs = 600'000'000'000;  // stale and unused entries are removed
+  // The connections are searched for progress at most once per kLookNs, however many neighbours
+  // there are.
   static constexpr uint64_t kLookNs = 1'000'000'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-  // Neither is owned, both outlive this. `*has_new_deadline` is set when deadline_ns() may have
-  // become earlier.
+  // Neither is owned; both must outlive this object. `*has_new_deadline` is set when deadline_ns()
+  // may have become earlier.
   NeighbourTable(Solicitor* solicitor, bool* has_new_deadline);
   ~NeighbourTable();
   NeighbourTable(const NeighbourTable&) = delete;
   NeighbourTable& operator=(const NeighbourTable&) = delete;
 
-  // The link address of `address`, referenced until Release(); resolution starts when it is not
-  // known, and confirmation when it is stale. Null when every entry is referenced.
+  // Returns the link address of `address`, referenced until Release(). Starts resolution if it is
+  // not known, and confirmation if it is stale. Returns null if all entries are referenced.
   const verbs::LinkAddress* Acquire(const NeighbourAddress& address,
                                     transport::PollContext& context);
-  // The same for an address whose MAC follows from it.
+  // The same for an address whose MAC address is known without a request.
   const verbs::LinkAddress* AcquirePermanent(const NeighbourAddress& address, const MacAddress& mac,
                                              transport::PollContext& context);
   void Release(const verbs::LinkAddress* link);
-  // The host's own addresses, or its MAC address, are others now: those that it reaches by `mac`
-  // follow, and one that it has lost is asked for like any other.
+  // Call it when the host's own addresses or its MAC address have changed. Entries of own addresses
+  // then have `mac`; an address that the host no longer has is resolved like any other.
   void TakeOwn(absl::FunctionRef<bool(const NeighbourAddress& address)> is_own,
                const MacAddress& mac, transport::PollContext& context);
 
-  // Calls `done` once: from inside when known, else when the answer comes or does not (Unavailable,
-  // after kMaxRequests). ResourceExhausted when the table or the list of callbacks is full.
+  // Calls `done` once: before returning if the address is known, otherwise when it is answered or
+  // fails (Unavailable, after kMaxRequests). ResourceExhausted: the table or the list of callbacks
+  // is full.
   void Resolve(const NeighbourAddress& address, transport::PollContext& context,
                absl::AnyInvocable<void(absl::Status)> done);
 
-  // Takes over `frame`, finished but for its destination MAC: sent now or when the answer comes.
-  // `link` must be one of Acquire()'s. Beyond a bound the oldest frame of this neighbour (or, when
-  // it has none, this frame) is dropped and counted (Drop::kUnresolved).
+  // Takes over `frame`, which is complete except for its destination MAC, and sends it now or when
+  // the address is known. `link` must be from Acquire(). If too many frames wait, the oldest one of
+  // this neighbour (or, if it has none, this frame) is dropped and counted (Drop::kUnresolved).
   void Wait(const verbs::LinkAddress* link, rte_mbuf* frame, transport::PollContext& context);
 
-  // What was heard of a neighbour. `create`: it spoke to this host, so an entry is made for it.
-  // Returns whether it was taken up.
+  // Processes a link-layer address that was received for a neighbour. `create`: make an entry if
+  // there is none, because the neighbour sent a packet to this host. Returns whether the address
+  // was accepted.
   //
-  // | evidence | entry                     | what follows                                        |
-  // | -------- | ------------------------- | --------------------------------------------------- |
-  // | kAnswer  | asked directly            | the MAC that was asked is confirmed, no other taken |
-  // | kAnswer  | asked for with everyone   | taken, confirmed                                    |
-  // | kAnswer  | no question open          | ignored                                             |
-  // | kUnasked | no MAC known              | taken, stale: asked directly when it is used        |
-  // | kUnasked | the same MAC known        | nothing: it confirms nothing                        |
-  // | kUnasked | another MAC known, used   | the known one is asked at once, and kept if it      |
-  // |          |                           | answers; else everyone is                           |
-  // | kUnasked | another MAC known, unused | forgotten: who uses it next asks everyone           |
-  // | kKernel  | any                       | taken, confirmed                                    |
+  // | evidence | entry                        | effect                                           |
+  // | -------- | ---------------------------- | ------------------------------------------------ |
+  // | kAnswer  | solicited at its known MAC   | that MAC is confirmed; any other is ignored      |
+  // | kAnswer  | solicited from all hosts     | accepted, confirmed                              |
+  // | kAnswer  | no request pending           | ignored                                          |
+  // | kUnasked | no MAC known                 | accepted, stale: solicited directly when used    |
+  // | kUnasked | same MAC known               | none: it confirms nothing                        |
+  // | kUnasked | other MAC known, in use      | the known MAC is solicited at once and kept if   |
+  // |          |                              | it answers; otherwise all hosts are solicited    |
+  // | kUnasked | other MAC known, not in use  | removed: the next use solicits all hosts         |
+  // | kKernel  | any                          | accepted, confirmed                              |
   //
-  // So nobody leads away what goes to a host that is alive, as long as that answers (the kernel of
-  // Linux takes an unasked MAC and asks it; an on-link attacker answers too).
+  // Traffic to a host that is alive can therefore not be redirected as long as that host answers
+  // (the Linux kernel accepts an unsolicited MAC address and then solicits it; an on-link attacker
+  // answers too).
   bool Learn(const NeighbourAddress& address, const MacAddress& mac, bool create, Evidence evidence,
              transport::PollContext& context);
 
-  // Tells by which links, all of Acquire()'s, connections have made progress since the last call:
-  // their peers have acknowledged something new, so the link-layer address is right.
+  // Reports the links, all from Acquire(), whose connections have made progress since the last
+  // call: their peers have acknowledged something new, so the link-layer address is right.
   using ProgressReport = absl::FunctionRef<void(const verbs::LinkAddress* link)>;
-  // Asked before a neighbour in use that was confirmed long ago is asked for (RFC 4861 section
-  // 7.3.1). Without it each is asked for.
+  // Called before a neighbour that is in use and was confirmed long ago is solicited (RFC 4861
+  // section 7.3.1). Without a source, each such neighbour is solicited.
   void SetProgressSource(absl::AnyInvocable<void(ProgressReport)> source) {
     progress_source_ = std::move(source);
   }
-  // A connection over `link`, one of Acquire()'s, has had no answer for too long: the known MAC
-  // address is asked at once, unless it was confirmed less than kRetryNs ago.
+  // A connection over `link`, which is from Acquire(), has had no response for too long: solicits
+  // the known MAC address at once, unless it was confirmed less than kRetryNs ago.
   void Suspect(const verbs::LinkAddress* link, transport::PollContext& context);
 
-  // Frees the frames that wait, uncounted. For the end, before the pools go.
+  // Frees the waiting frames without counting them. Call it at shutdown, before the packet pools
+  // are destroyed.
   void Clear();
 
   uint64_t deadline_ns() const { return next_deadline_ns_; }
@@ -149,7 +154,7 @@ class NeighbourTable {
 
  private:
   static constexpr uint16_t kNone = 0xFFFF;
-  static constexpr int kEvictionScan = 64;  // entries looked at for one to evict
+  static constexpr int kEvictionScan = 64;  // entries checked to find one to evict
   static_assert(kMaxNeighbours < kNone && kMaxWaitingTotal < kNone);
 
   struct Entry {
@@ -158,16 +163,16 @@ class NeighbourTable {
     MacAddress mac{};
     NeighbourState state = NeighbourState::kFree;
     uint8_t requests = 0;
-    bool in_doubt = false;  // in kProbe: asked directly at kDoubtRetryNs
+    bool in_doubt = false;  // in kProbe: solicited directly every kDoubtRetryNs
     uint16_t waiting_head = kNone;
     uint16_t waiting_tail = kNone;
     uint16_t waiting_count = 0;
-    uint16_t chain = kNone;  // of the hash bucket, or of free entries
-    uint16_t newer = kNone;  // by last use
+    uint16_t chain = kNone;  // the next in the hash bucket or the free list
+    uint16_t newer = kNone;  // in the order of last use
     uint16_t older = kNone;
     uint32_t references = 0;
     uint64_t deadline_ns = kNever;
-    uint64_t confirmed_ns = 0;  // by an answer, or by the progress of a connection
+    uint64_t confirmed_ns = 0;  // by an answer or by the progress of a connection
   };
   struct Waiting {
     rte_mbuf* frame;
@@ -191,7 +196,7 @@ class NeighbourTable {
   void Use(uint16_t index, transport::PollContext& context);
   void Ask(uint16_t index, NeighbourState state, transport::PollContext& context);
   void AskAgain(uint16_t index, transport::PollContext& context);
-  // Whether the last question of a probe went to the known MAC address alone.
+  // Whether the last request of a probe went to the known MAC address only.
   static bool IsAskedDirectly(const Entry& entry) {
     return entry.state == NeighbourState::kProbe && entry.requests <= kMaxRequests;
   }
@@ -215,7 +220,7 @@ class NeighbourTable {
   std::array<Waiting, kMaxWaitingTotal> waiting_;
   uint16_t free_waiting_ = kNone;
   std::array<uint16_t, kMaxNeighbours> buckets_;
-  uint64_t salt_ = 0;  // so that nobody can aim at one bucket
+  uint64_t salt_ = 0;  // random, so that no peer can target one bucket
   uint16_t free_ = kNone;
   uint16_t newest_ = kNone;
   uint16_t oldest_ = kNone;
@@ -224,7 +229,7 @@ class NeighbourTable {
   uint64_t next_deadline_ns_ = kNever;
   std::vector<Callback> callbacks_;
   absl::AnyInvocable<void(ProgressReport)> progress_source_;
-  uint64_t next_look_ns_ = 0;  // for progress
+  uint64_t next_look_ns_ = 0;  // when connections may be searched for progress again
 };
 
 }  // namespace pollux::ip

@@ -1,4 +1,4 @@
-// Which neighbour a packet goes to first, on which VLAN, and which own address it comes from.
+// Selects the next hop, VLAN and source address of a packet.
 #ifndef POLLUX_STACK_IP_ROUTES_H_
 #define POLLUX_STACK_IP_ROUTES_H_
 
@@ -12,27 +12,27 @@
 
 namespace pollux::ip {
 
-// What an interface reaches beyond the prefixes of its own addresses.
+// A route to destinations beyond the prefixes of the interface's own addresses.
 struct Route {
   Gid prefix;
-  uint8_t prefix_length = 0;   // of its IP version; 0: the default route
+  uint8_t prefix_length = 0;   // within its IP version; 0: the default route
   std::optional<Gid> gateway;  // none: on the link
   uint16_t vlan = kNoVlan;
-  std::optional<Gid> source;  // the own address to send from; none: the best there is
-  uint32_t metric = 0;        // of two routes to one prefix the lower is taken
+  std::optional<Gid> source;  // the source address to use; none: the best one
+  uint32_t metric = 0;        // of two routes to one prefix the lower metric wins
   friend bool operator==(const Route&, const Route&) = default;
 };
 
-// The default route through `gateway`, on the VLAN of the address whose link it is on.
+// The default route via `gateway`, on the VLAN of the address whose prefix contains it.
 Route DefaultRoute(const Gid& gateway, const std::vector<InterfaceAddress>& addresses);
 
-// One interface's routes. For the control path: look-ups walk the lists.
+// One interface's routes. For the control path: look-ups search lists linearly.
 class Routes {
  public:
-  static constexpr size_t kMaxRoutes = 1024;  // a storage host's; what is beyond is not taken
+  static constexpr size_t kMaxRoutes = 1024;  // enough for a storage host; more are ignored
 
   struct Hop {
-    Gid address;  // of the neighbour: the destination itself, or a gateway
+    Gid address;  // the neighbour's: the destination itself, or a gateway
     uint16_t vlan = kNoVlan;
     Gid source;  // one of the interface's own addresses on that VLAN
     friend bool operator==(const Hop&, const Hop&) = default;
@@ -41,24 +41,24 @@ class Routes {
   Routes() = default;
   Routes(std::vector<InterfaceAddress> addresses, std::vector<Route> routes);
 
-  // The way of the longest prefix, on `vlan` when it is given. InvalidArgument for what no packet
-  // can go to (groups, unspecified, broadcast, this interface itself); NotFound without a route or
-  // without an address to send from.
+  // Returns the route with the longest prefix, on `vlan` if given. Errors: InvalidArgument if no
+  // packet can be sent to `destination` (multicast, unspecified, broadcast, this interface itself);
+  // NotFound if there is no route or no source address.
   absl::StatusOr<Hop> Find(const Gid& destination, std::optional<uint16_t> vlan = {}) const;
-  // Whether `address` can be a host on this VLAN's link, other than this one.
+  // Whether `address` can be another host on this VLAN's link.
   bool IsNeighbour(const Gid& address, uint16_t vlan) const;
-  // The own address on `vlan` that packets to `destination` come from best: of its scope, then with
-  // the longest common prefix (RFC 6724 section 5, rules 2 and 8).
+  // The interface's best source address on `vlan` for packets to `destination`: one of the same
+  // scope, then the one with the longest common prefix (RFC 6724 section 5, rules 2 and 8).
   std::optional<Gid> Source(const Gid& destination, uint16_t vlan) const;
 
  private:
   bool IsOwn(const Gid& address) const;
-  // In IPv4: all ones, or the last of a prefix. RFC 3021 leaves /31 and /32 none.
+  // For IPv4: all ones, or the last address of a prefix. In a /31 or /32 there is none (RFC 3021).
   bool IsBroadcast(const Gid& address) const;
   const Route* Longest(const Gid& destination, std::optional<uint16_t> vlan) const;
 
   std::vector<InterfaceAddress> addresses_;
-  std::vector<Route> routes_;  // those of the addresses' own prefixes first
+  std::vector<Route> routes_;  // those for the addresses' own prefixes first
 };
 
 }  // namespace pollux::ip

@@ -21,7 +21,7 @@ Routes One(const char* own, const char* gateway = nullptr) {
   return Routes(addresses, {DefaultRoute(Parsed6(gateway), addresses)});
 }
 
-TEST(Routes, OnLinkGoesDirectlyTheRestToTheGateway) {
+TEST(Routes, OnLinkDestinationsAreDirectAndOthersUseTheGateway) {
   const Routes routes = One("10.1.2.3/24", "10.1.2.254");
   const Gid own = To(10, 1, 2, 3);
   EXPECT_EQ(*routes.Find(To(10, 1, 2, 9)), (Routes::Hop{To(10, 1, 2, 9), kNoVlan, own}));
@@ -29,7 +29,7 @@ TEST(Routes, OnLinkGoesDirectlyTheRestToTheGateway) {
   EXPECT_EQ(*routes.Find(To(192, 168, 0, 1)), (Routes::Hop{To(10, 1, 2, 254), kNoVlan, own}));
 }
 
-TEST(Routes, WithoutAGatewayTheRestIsUnreachable) {
+TEST(Routes, WithoutAGatewayOffLinkDestinationsAreUnreachable) {
   const Routes routes = One("10.1.2.3/24");
   absl::Status status = routes.Find(To(10, 1, 3, 9)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
@@ -40,7 +40,7 @@ TEST(Routes, WithoutAGatewayTheRestIsUnreachable) {
   EXPECT_EQ(status.message(), "no route to 2001:db8::9: this port has no IPv6 address");
 }
 
-TEST(Routes, RefusesWhatIsNotOneHost) {
+TEST(Routes, RefusesAddressesThatAreNotUnicast) {
   const Routes routes = One("10.1.2.3/24", "10.1.2.254");
   for (const Gid& gid :
        {To(0, 0, 0, 0), To(0, 1, 2, 3), To(224, 0, 0, 1), To(240, 0, 0, 1), To(255, 255, 255, 255),
@@ -50,7 +50,7 @@ TEST(Routes, RefusesWhatIsNotOneHost) {
   }
 }
 
-TEST(Routes, PrefixesOfEveryLength) {
+TEST(Routes, NeighboursFollowPrefixesOfEveryLength) {
   EXPECT_TRUE(One("10.0.0.0/31").IsNeighbour(To(10, 0, 0, 1), kNoVlan));
   EXPECT_FALSE(One("10.0.0.1/30").IsNeighbour(To(10, 0, 0, 3), kNoVlan));
   EXPECT_FALSE(One("10.0.0.1/32").IsNeighbour(To(10, 0, 0, 2), kNoVlan));
@@ -63,7 +63,7 @@ TEST(Routes, PrefixesOfEveryLength) {
   EXPECT_TRUE(One("2001:db8::1/120").IsNeighbour(Parsed6("2001:db8::ff"), kNoVlan));
 }
 
-TEST(Routes, EachVlanIsALinkOfItsOwn) {
+TEST(Routes, EachVlanIsASeparateLink) {
   const std::vector<InterfaceAddress> addresses = {Own("10.0.0.1/24"), Own("10.0.1.1/24,vlan=7"),
                                                    Own("fe80::1/64"), Own("fe80::1/64,vlan=7")};
   const Routes routes(addresses, {DefaultRoute(To(10, 0, 1, 254), addresses)});
@@ -77,7 +77,7 @@ TEST(Routes, EachVlanIsALinkOfItsOwn) {
   EXPECT_EQ(routes.Find(To(10, 0, 0, 9), 7)->address, To(10, 0, 1, 254));
 }
 
-TEST(Routes, SourcesOfTheSameScopeWithTheLongestPrefix) {
+TEST(Routes, TheSourceHasTheSameScopeAndTheLongestPrefix) {
   const std::vector<InterfaceAddress> addresses = {Own("fe80::1/64"), Own("2001:db8:1::1/64"),
                                                    Own("2001:db8:2::1/64"), Own("10.0.0.1/24"),
                                                    Own("10.0.0.2/24")};
@@ -91,7 +91,7 @@ TEST(Routes, SourcesOfTheSameScopeWithTheLongestPrefix) {
   EXPECT_EQ(routes.Source(Parsed6("2001:db8::1"), 9), std::nullopt);
 }
 
-TEST(Routes, TheLongestPrefixThenTheLowestMetric) {
+TEST(Routes, TheRouteHasTheLongestPrefixAndThenTheLowestMetric) {
   const std::vector<InterfaceAddress> addresses = {Own("10.0.0.1/24")};
   const auto via = [](const char* prefix, uint8_t length, uint8_t gateway, uint32_t metric) {
     return Route{.prefix = Parsed6(prefix),

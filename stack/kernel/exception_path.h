@@ -1,5 +1,5 @@
 // Passes everything that is not RoCE between a port and a tap in the kernel, so that ssh, rpcbind
-// and the rest of the host live at the port's address.
+// and other services of the host are available at the port's address.
 #ifndef POLLUX_STACK_KERNEL_EXCEPTION_PATH_H_
 #define POLLUX_STACK_KERNEL_EXCEPTION_PATH_H_
 
@@ -18,24 +18,24 @@ struct rte_ring;
 
 namespace pollux::kernel {
 
-// Of the worker's core.
+// Written on the worker's core.
 struct ExceptionPathCounters {
   uint64_t to_kernel = 0;
-  uint64_t to_kernel_dropped = 0;  // the kernel's side was behind
+  uint64_t to_kernel_dropped = 0;  // the ring to the kernel was full
   uint64_t from_kernel = 0;
-  uint64_t from_kernel_dropped = 0;  // the port would not take them
+  uint64_t from_kernel_dropped = 0;  // the port did not accept them
 };
 
-// Stands between a worker and its port. A thread of its own reads and writes the tap, so that the
-// worker makes no system call: frames cross by two rings. What the kernel does not take in time is
-// dropped, as a NIC drops.
+// A layer between a worker and its port. A separate thread reads and writes the tap, so that the
+// worker makes no system call; two rings pass the frames. Frames that the kernel does not take in
+// time are dropped, as a NIC would.
 class ExceptionPath : public io::Link {
  public:
-  static constexpr unsigned kToKernelFrames = 256;    // of the worker's buffers, at most so many
-  static constexpr unsigned kFromKernelFrames = 512;  // a TCP window of the kernel's at 1500 bytes
+  static constexpr unsigned kToKernelFrames = 256;    // the most worker buffers in this ring
+  static constexpr unsigned kFromKernelFrames = 512;  // a TCP window of the kernel at 1500 bytes
 
-  // `port` and the descriptor `tap` (KernelTap::fd) are not owned and outlive this. Frames of up to
-  // `frame_bytes`. ResourceExhausted when DPDK has no memory.
+  // `port` and the descriptor `tap` (KernelTap::fd) are not owned and must outlive this object.
+  // Frames have up to `frame_bytes` bytes. Returns ResourceExhausted if DPDK has no memory.
   static absl::StatusOr<std::unique_ptr<ExceptionPath>> Start(io::Link* port, int tap,
                                                               uint16_t frame_bytes);
   ~ExceptionPath() override;
@@ -45,17 +45,19 @@ class ExceptionPath : public io::Link {
   uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) override;
   uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) override;
 
-  // Ends the thread and frees what lies in the rings. After the last poll, before the pools go.
+  // Ends the thread and frees the frames in the rings. Call it after the last poll and before the
+  // packet pools are destroyed.
   void Stop();
 
   const ExceptionPathCounters& counters() const { return counters_; }
 
  private:
   static constexpr uint16_t kBurst = 32;
-  // How long the thread sleeps when neither side had a frame: briefly while there is traffic.
+  // How long the thread sleeps if neither side had a frame: briefly during traffic, longer when
+  // idle.
   static constexpr uint64_t kBusySleepNs = 20'000;
   static constexpr uint64_t kIdleSleepNs = 1'000'000;
-  static constexpr int kBusyRounds = 64;  // without a frame, until the traffic counts as over
+  static constexpr int kBusyRounds = 64;  // rounds without a frame until it is idle
 
   ExceptionPath(io::Link* port, int tap) : port_(port), tap_(tap) {}
   void Run();
@@ -65,7 +67,7 @@ class ExceptionPath : public io::Link {
 
   io::Link* port_;
   int tap_;
-  rte_mempool* pool_ = nullptr;  // of frames that the kernel sends
+  rte_mempool* pool_ = nullptr;  // for frames from the kernel
   rte_ring* to_kernel_ = nullptr;
   rte_ring* from_kernel_ = nullptr;
   std::atomic<bool> stop_{false};

@@ -103,7 +103,7 @@ TEST_F(ExceptionPathTest, OnlyRoceReachesTheWorker) {
   EXPECT_EQ(path_->counters().to_kernel, 3u);
 }
 
-TEST_F(ExceptionPathTest, TheKernelsFramesLeaveByThePort) {
+TEST_F(ExceptionPathTest, FramesOfTheKernelAreSentThroughThePort) {
   for (uint8_t i = 0; i < 5; ++i) {
     ASSERT_EQ(write(tap_[1], Arp(i).data(), 60), 60);
   }
@@ -112,7 +112,7 @@ TEST_F(ExceptionPathTest, TheKernelsFramesLeaveByThePort) {
   EXPECT_EQ(path_->counters().from_kernel, 5u);
 }
 
-TEST_F(ExceptionPathTest, AFullPortLosesTheKernelsFrames) {
+TEST_F(ExceptionPathTest, AFullPortDropsFramesOfTheKernel) {
   port_.room = 0;
   ASSERT_EQ(write(tap_[1], Arp(1).data(), 60), 60);
   while (path_->counters().from_kernel_dropped == 0) Poll();
@@ -120,7 +120,7 @@ TEST_F(ExceptionPathTest, AFullPortLosesTheKernelsFrames) {
 }
 
 // The kernel reads nothing; what is beyond the ring and the socket is dropped, and counted.
-TEST_F(ExceptionPathTest, AKernelThatIsBehindHoldsABoundedNumberOfBuffers) {
+TEST_F(ExceptionPathTest, FramesQueuedForTheKernelAreBounded) {
   path_->Stop();
   for (unsigned i = 0; i < ExceptionPath::kToKernelFrames + 10; ++i) {
     port_.incoming.push_back(Arp(1));

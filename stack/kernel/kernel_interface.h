@@ -1,4 +1,4 @@
-// An interface of the kernel's, followed by rtnetlink.
+// A network interface of the kernel; its state is followed through rtnetlink.
 #ifndef POLLUX_STACK_KERNEL_KERNEL_INTERFACE_H_
 #define POLLUX_STACK_KERNEL_KERNEL_INTERFACE_H_
 
@@ -15,13 +15,13 @@
 
 namespace pollux::kernel {
 
-// Holds UDP port 4791 on the interface as well, without ever reading from it: a kernel that has a
-// socket there does not tell Pollux's peers that the port is unreachable. Workers that share the
-// interface have one each, of which the first holds the port.
+// Also binds UDP port 4791 on the interface, without ever reading from it: a kernel with a socket
+// there sends no ICMP port unreachable to Pollux's peers. Workers that share the interface have one
+// object each; the first one holds the port.
 class KernelInterface final : public ip::HostInterface {
  public:
-  // NotFound (no such interface), AlreadyExists (UDP port 4791 is taken on it: Linux's soft-RoCE,
-  // or another Pollux), Internal (the kernel refuses).
+  // Errors: NotFound (no such interface), AlreadyExists (UDP port 4791 is in use on it: by Linux's
+  // soft-RoCE or another Pollux), Internal (the kernel refuses).
   static absl::StatusOr<std::unique_ptr<KernelInterface>> Open(const std::string& name,
                                                                bool hold_port = true);
   ~KernelInterface() override;
@@ -43,9 +43,9 @@ class KernelInterface final : public ip::HostInterface {
         requests_(std::move(requests)) {}
   absl::Status HoldPort();
   absl::StatusOr<int> HoldPort(int family);
-  // Asks for everything but neighbours.
+  // Requests everything except neighbours.
   absl::Status ReadState(ip::KernelState* state);
-  // Whether the kernel did it on this socket; errno says why not.
+  // Returns whether the kernel did it on this socket; if not, errno is set.
   bool ChangeGroup(int socket, const Gid& group, bool join) const;
 
   std::string name_;
@@ -53,13 +53,13 @@ class KernelInterface final : public ip::HostInterface {
   io::NetlinkSocket news_;
   io::NetlinkSocket requests_;
   int port_ipv4_ = -1;
-  int port_ipv6_ = -1;  // -1 too where the kernel has no IPv6
-  // One for every so many groups, each of one IP version: the kernel bounds what a socket may join
+  int port_ipv6_ = -1;  // also -1 if the kernel has no IPv6
+  // Each socket joins groups of one IP version, as many as the kernel allows per socket
   // (igmp_max_memberships, 20 by default).
   std::vector<int> group_sockets_;
-  std::map<Gid, int> joined_;  // each with its socket
+  std::map<Gid, int> joined_;  // each group with its socket
   ip::KernelState state_;
-  bool is_stale_ = false;                     // there is news of the state that is yet to be read
+  bool is_stale_ = false;  // the kernel announced a change that has not been read
   std::vector<ip::KernelNeighbour> answers_;  // to Solicit(), for the next Poll()
 };
 

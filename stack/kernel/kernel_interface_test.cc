@@ -56,7 +56,7 @@ class KernelInterfaceTest : public ::testing::Test {
   }
 };
 
-TEST_F(KernelInterfaceTest, ReadsWhatTheKernelHas) {
+TEST_F(KernelInterfaceTest, ReadsAddressesAndRoutes) {
   ASSERT_TRUE(
       Shell("ip route add 10.77.0.0/16 via 10.8.0.254 dev kside metric 7 src 10.8.0.1; "
             "ip -6 route add default via fd08::fe dev kside; ip route add 10.66.0.0/16 dev lo; "
@@ -110,7 +110,7 @@ TEST_F(KernelInterfaceTest, FollowsChanges) {
 }
 
 // Places in the GID table do not change when the kernel has made sure of it.
-TEST_F(KernelInterfaceTest, HasTheLinkLocalAddressFromTheBeginning) {
+TEST_F(KernelInterfaceTest, HasTheLinkLocalAddressFromTheStart) {
   ASSERT_TRUE(Shell("ip addr add fe80::7/64 dev kside"));
   const auto kernel = Open();
   ASSERT_NE(kernel, nullptr);
@@ -118,7 +118,7 @@ TEST_F(KernelInterfaceTest, HasTheLinkLocalAddressFromTheBeginning) {
 }
 
 // As routing on the host has it (BGP unnumbered). Nobody on the link has the destination's address.
-TEST_F(KernelInterfaceTest, ARouteByWayOfIpv6IsNotTakenForOneOnTheLink) {
+TEST_F(KernelInterfaceTest, ARouteViaAnIpv6GatewayIsNotOnLink) {
   ASSERT_TRUE(Shell("ip route add 10.99.0.0/16 via inet6 fe80::fe dev kside"));
   const auto kernel = Open();
   ASSERT_NE(kernel, nullptr);
@@ -128,7 +128,7 @@ TEST_F(KernelInterfaceTest, ARouteByWayOfIpv6IsNotTakenForOneOnTheLink) {
 }
 
 // More than one socket may join (net.ipv4.igmp_max_memberships, 20).
-TEST_F(KernelInterfaceTest, AsManyGroupsAsTheInterfaceHas) {
+TEST_F(KernelInterfaceTest, JoinsMoreGroupsThanOneSocketMay) {
   const auto kernel = Open();
   ASSERT_NE(kernel, nullptr);
   for (uint32_t i = 0; i < 64; ++i) {
@@ -137,7 +137,7 @@ TEST_F(KernelInterfaceTest, AsManyGroupsAsTheInterfaceHas) {
   }
 }
 
-TEST_F(KernelInterfaceTest, NeighboursThatItKnowsAndThoseItLearns) {
+TEST_F(KernelInterfaceTest, ReportsKnownAndNewNeighbours) {
   const auto kernel = Open();
   ASSERT_NE(kernel, nullptr);
   ASSERT_TRUE(Shell("ip neigh replace 10.8.0.5 lladdr 02:00:00:00:00:55 dev kside nud stale"));
@@ -170,7 +170,7 @@ TEST_F(KernelInterfaceTest, JoinsGroupsThroughTheKernel) {
   }
 }
 
-TEST_F(KernelInterfaceTest, ATapIsAsItsPort) {
+TEST_F(KernelInterfaceTest, ATapHasTheConfigurationOfItsPort) {
   const ip::InterfaceConfig config{.mac = {2, 0, 0, 0, 0, 9},
                                    .addresses = {Own("10.9.0.1/24"), Own("fd09::1/64")},
                                    .gateways = {To("10.9.0.254"), To("fd09::fe")},
@@ -197,7 +197,7 @@ TEST_F(KernelInterfaceTest, ATapIsAsItsPort) {
   EXPECT_FALSE(Shell("ip link show ktap"));
 }
 
-TEST_F(KernelInterfaceTest, OneProgramAnInterface) {
+TEST_F(KernelInterfaceTest, OnlyOneProgramHoldsThePortOfAnInterface) {
   const auto kernel = Open();
   const absl::Status second = KernelInterface::Open("kside").status();
   EXPECT_EQ(second.code(), absl::StatusCode::kAlreadyExists) << second;

@@ -15,16 +15,17 @@ namespace pollux::kernel {
 
 class KernelTap {
  public:
-  // Makes the interface `name`, gives it MAC, MTU, addresses and default routes of `config`, and
-  // brings it up. It goes with the object. InvalidArgument (name, an address on a VLAN),
-  // NotFound (no tun device), PermissionDenied, AlreadyExists (the name), Internal.
+  // Creates the interface `name`, gives it the MAC, MTU, addresses and default routes of `config`,
+  // and brings it up. Destroying the object removes the interface. Errors: InvalidArgument (name,
+  // an address on a VLAN), NotFound (no tun device), PermissionDenied, AlreadyExists (the name),
+  // Internal.
   static absl::StatusOr<std::unique_ptr<KernelTap>> Make(const std::string& name,
                                                          const ip::InterfaceConfig& config);
   ~KernelTap();
   KernelTap(const KernelTap&) = delete;
   KernelTap& operator=(const KernelTap&) = delete;
 
-  // Whole Ethernet frames; does not block.
+  // Transfers whole Ethernet frames; non-blocking.
   int fd() const { return fd_; }
 
  private:

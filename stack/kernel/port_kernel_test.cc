@@ -160,7 +160,7 @@ TEST_F(VethTest, HasAQueueForEachWorker) {
 }
 
 // The driver's fan-out group for this process and interface is taken at another interface.
-TEST_F(VethTest, APacketSocketElsewhereIsNotInTheWay) {
+TEST_F(VethTest, OpensDespiteAFanoutGroupOfAnotherInterface) {
   const int other = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
   ASSERT_GE(other, 0);
   sockaddr_ll at{};
@@ -177,7 +177,7 @@ TEST_F(VethTest, APacketSocketElsewhereIsNotInTheWay) {
   close(other);
 }
 
-TEST_F(VethTest, WhatALoweredMtuNoLongerCarriesIsCounted) {
+TEST_F(VethTest, FramesAboveALoweredMtuAreCounted) {
   absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_EQ((*port)->queue().FollowLink().mtu, 4400);
@@ -210,7 +210,7 @@ TEST_F(VethTest, WhatALoweredMtuNoLongerCarriesIsCounted) {
 }
 
 // The driver does not tell.
-TEST_F(VethTest, WhatTheKernelDropsForAFullRingIsCounted) {
+TEST_F(VethTest, FramesDroppedForAFullRingAreCounted) {
   const absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
   (void)(*port)->Statistics();
@@ -255,7 +255,7 @@ TEST_F(VethTest, WhatTheKernelDropsForAFullRingIsCounted) {
   close(sender);
 }
 
-TEST_F(VethTest, AnInterfaceThatIsDeletedIsGone) {
+TEST_F(VethTest, ADeletedInterfaceIsGone) {
   absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_FALSE((*port)->queue().FollowLink().gone);
@@ -268,7 +268,7 @@ TEST_F(VethTest, AnInterfaceThatIsDeletedIsGone) {
 }
 
 // A program that has no descriptor left for a while (accept(2) fails with EMFILE) keeps its device.
-TEST_F(VethTest, AnInterfaceIsNotGoneForWantOfADescriptor) {
+TEST_F(VethTest, AnInterfaceIsNotGoneWithoutFreeDescriptors) {
   absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
   rlimit before;
@@ -282,7 +282,7 @@ TEST_F(VethTest, AnInterfaceIsNotGoneForWantOfADescriptor) {
   EXPECT_TRUE(interface.ok()) << interface;
 }
 
-TEST_F(VethTest, AnInterfaceThatIsRenamedIsNotGone) {
+TEST_F(VethTest, ARenamedInterfaceIsNotGone) {
   absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
   ASSERT_TRUE((*port)->GetLink().up);
@@ -294,7 +294,7 @@ TEST_F(VethTest, AnInterfaceThatIsRenamedIsNotGone) {
   EXPECT_TRUE((*port)->queue().FollowLink().gone);
 }
 
-TEST_F(VethTest, TheLinkIsTheKernels) {
+TEST_F(VethTest, LinkStateMatchesTheKernel) {
   absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_EQ((*port)->GetLink(), io::KernelLink("vport"));
@@ -332,7 +332,7 @@ TEST_F(VethTest, KernelPingsThePort) {
   EXPECT_FALSE(host.interface.conflict().has_value());
 }
 
-TEST_F(VethTest, PortResolvesTheKernelAndLearnsWhenNobodyIsThere) {
+TEST_F(VethTest, PortResolvesTheKernelAndFailsForAnAbsentHost) {
   absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
   Host host(&(*port)->queue(), **port);
@@ -340,7 +340,7 @@ TEST_F(VethTest, PortResolvesTheKernelAndLearnsWhenNobodyIsThere) {
   EXPECT_EQ(host.Resolve(kKernel + 70).code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(VethTest, TakenAddressIsNoticed) {
+TEST_F(VethTest, AnAddressConflictIsDetected) {
   ASSERT_TRUE(Shell("ip addr add 10.9.0.2/24 dev vkern"));
   absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
@@ -350,7 +350,7 @@ TEST_F(VethTest, TakenAddressIsNoticed) {
   EXPECT_EQ(host.interface.conflict()->address, Gid::FromIpv4(kOurs));
 }
 
-TEST_F(VethTest, PingCrossesABadWire) {
+TEST_F(VethTest, PingWorksOverAnImpairedLink) {
   absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
   io::Impairment impairment(&(*port)->queue(),
@@ -362,14 +362,14 @@ TEST_F(VethTest, PingCrossesABadWire) {
   EXPECT_GT(impairment.receive_counters().lost + impairment.send_counters().lost, 0u);
 }
 
-TEST_F(VethTest, SaysThatTheInterfaceIsDown) {
+TEST_F(VethTest, AnInterfaceThatIsDownIsAnError) {
   ASSERT_TRUE(Shell("ip link set vport down"));
   const absl::Status status = io::Port::Open(Options()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_NE(status.message().find("ip link set vport up"), std::string::npos) << status;
 }
 
-TEST_F(VethTest, UsersOwnSlotSizeGetsBuffersThatFitIt) {
+TEST_F(VethTest, BuffersFitTheSlotSizeOfTheUser) {
   io::PortOptions options = Options();
   options.devargs += ",framesz=8192,blocksz=65536,framecnt=512";
   absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(options);
@@ -378,7 +378,7 @@ TEST_F(VethTest, UsersOwnSlotSizeGetsBuffersThatFitIt) {
   EXPECT_TRUE(host.PollWhile("ping -n -c 2 -i 0.2 -W 60 -M do -s 4200 10.9.0.2"));
 }
 
-TEST_F(VethTest, XdpSocketIsPingedToo) {
+TEST_F(VethTest, KernelPingsAnXdpSocket) {
   // An XDP program takes frames of one page only, so the interface must not carry more.
   ASSERT_TRUE(Shell("ip link set vkern mtu 3000 && ip link set vport mtu 3000"));
   absl::StatusOr<std::unique_ptr<io::Port>> port =

@@ -34,7 +34,7 @@ class MappingTest : public ::testing::Test {
   uint8_t* at_ = nullptr;
 };
 
-TEST_F(MappingTest, FastRegionThatIsMappedAtOnce) {
+TEST_F(MappingTest, RegisteredFastRegionIsMapped) {
   const int access = IBV_ACCESS_LOCAL_WRITE | kRemoteWrite;
   for (const bool invalidated : {true, false}) {
     const absl::StatusOr<MemoryRegion> region = table_.RegisterFast(&pd_, buffer_ + 8, 32, access);
@@ -74,7 +74,7 @@ TEST_F(MappingTest, FastRegionThatIsMappedAtOnce) {
             absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(MappingTest, FastRegionFromAllocationToInvalidation) {
+TEST_F(MappingTest, AFastRegionIsUsableFromMappingToInvalidation) {
   const uint32_t key = table_.AllocFast(&pd_, 32)->key;
   EXPECT_EQ(Remote(key, 0, 1), AccessResult::kNoSuchKey);
   Mapping mapping{.key = NextVariant(key),
@@ -101,7 +101,7 @@ TEST_F(MappingTest, FastRegionFromAllocationToInvalidation) {
   EXPECT_EQ(pd_.use_count, 0u);
 }
 
-TEST_F(MappingTest, FastRegionRefusesWhatItCannotHold) {
+TEST_F(MappingTest, FastRegionRefusesInvalidMappings) {
   const uint32_t key = table_.AllocFast(&pd_, 32)->key;
   const Mapping good{.key = key,
                      .address = Address(),
@@ -126,7 +126,7 @@ TEST_F(MappingTest, FastRegionRefusesWhatItCannotHold) {
   EXPECT_FALSE(table_.InvalidateLocal(pd_, plain)) << "registered by a call";
 }
 
-TEST_F(MappingTest, WindowOfType1IsBoundAgainAndAgain) {
+TEST_F(MappingTest, WindowOfType1CanBeRebound) {
   const uint32_t region = table_.Register(&pd_, buffer_, 64, kBindable)->key;
   const uint32_t unbound = table_.AllocWindow(&pd_, IBV_MW_TYPE_1)->key;
   EXPECT_EQ(Remote(unbound, 0, 1), AccessResult::kNoSuchKey);
@@ -153,7 +153,7 @@ TEST_F(MappingTest, WindowOfType1IsBoundAgainAndAgain) {
   EXPECT_EQ(pd_.use_count, 0u);
 }
 
-TEST_F(MappingTest, WindowOfType2IsOneQueuePairsAndMustBeInvalidatedFirst) {
+TEST_F(MappingTest, WindowOfType2BelongsToOneQueuePairAndIsReboundAfterInvalidation) {
   const uint32_t region = table_.Register(&pd_, buffer_, 64, kBindable)->key;
   const uint32_t unbound = table_.AllocWindow(&pd_, IBV_MW_TYPE_2)->key;
   EXPECT_FALSE(table_.Bind(pd_, kQpn, Window(unbound, region, 0, 64))) << "the key it had";
@@ -169,7 +169,7 @@ TEST_F(MappingTest, WindowOfType2IsOneQueuePairsAndMustBeInvalidatedFirst) {
   EXPECT_TRUE(table_.Deregister(region).ok()) << "no window left on it";
 }
 
-TEST_F(MappingTest, BindingNeedsTheRegionsLeave) {
+TEST_F(MappingTest, BindingNeedsTheAccessRightsOfTheRegion) {
   const uint32_t key = NextVariant(table_.AllocWindow(&pd_, IBV_MW_TYPE_2)->key);
   const uint32_t not_bindable = table_.Register(&pd_, buffer_, 64, IBV_ACCESS_LOCAL_WRITE)->key;
   const uint32_t read_only = table_.Register(&pd_, buffer_, 64, IBV_ACCESS_MW_BIND)->key;
@@ -185,7 +185,7 @@ TEST_F(MappingTest, BindingNeedsTheRegionsLeave) {
   EXPECT_TRUE(table_.Bind(pd_, kQpn, Window(key, good, 0, 32)));
 }
 
-TEST_F(MappingTest, ZeroBased) {
+TEST_F(MappingTest, ZeroBasedRegionsAndWindowsStartAtZero) {
   const uint32_t region =
       table_.Register(&pd_, buffer_, 64, kBindable | IBV_ACCESS_ZERO_BASED)->key;
   EXPECT_EQ(table_.Check(pd_, region, 63, 1, 0, &at_), AccessResult::kOk);

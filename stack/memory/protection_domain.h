@@ -18,8 +18,8 @@ namespace pollux::memory {
 
 class RegionTable;
 
-// Memory regions and queue pairs work together only within one domain. A domain belongs to one
-// worker: its regions are in that worker's table, and only that worker may use them.
+// Memory regions and queue pairs can be used together only within one domain. A domain belongs to
+// one worker: its regions are in that worker's table, and only that worker may use them.
 struct ProtectionDomain {
   RegionTable* regions = nullptr;
   uint32_t handle = 0;     // never 0, never reused while the worker exists
@@ -35,7 +35,7 @@ enum class KeyKind : uint8_t {
 };
 
 // A registered range of the application's memory, or a window onto one. lkey and rkey have the same
-// value; a window has only an rkey. The memory stays the application's and must outlive the
+// value; a window has only an rkey. The application owns the memory, which must outlive the
 // registration.
 struct MemoryRegion {
   uint32_t key = 0;  // lkey and rkey; 0: not registered
@@ -178,7 +178,7 @@ class RegionTable {
   // There are twice as many slots as regions, so a random draw soon finds a free one.
   uint32_t mask_;
   Random* random_;
-  // Zeros at first, which are free slots: a page is touched when one of its slots is used.
+  // Initially zero, which means free: a page is touched only when one of its slots is used.
   struct Free {
     void operator()(MemoryRegion* slots) const { std::free(slots); }
   };

@@ -25,7 +25,7 @@ class RegionTableTest : public ::testing::Test {
 };
 
 // One of a worker has room for millions of bytes of slots.
-TEST_F(RegionTableTest, TakesPagesAsItsSlotsAreUsed) {
+TEST_F(RegionTableTest, PagesAreAllocatedAsSlotsAreUsed) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "this allocator has pages of its own for what it gives";
 #endif
@@ -42,7 +42,7 @@ TEST_F(RegionTableTest, TakesPagesAsItsSlotsAreUsed) {
 }
 
 // RFC 5042 section 6.2.1
-TEST_F(RegionTableTest, BoundsAtTheLimitAndOnePast) {
+TEST_F(RegionTableTest, AccessBeyondTheRegionIsRefused) {
   const uint32_t key = table_.Register(&pd_, buffer_, 64, IBV_ACCESS_LOCAL_WRITE)->key;
   EXPECT_EQ(Check(key, 0, 64), AccessResult::kOk);
   EXPECT_EQ(at_, buffer_);
@@ -57,7 +57,7 @@ TEST_F(RegionTableTest, BoundsAtTheLimitAndOnePast) {
 }
 
 // RFC 5042 section 6.1.1 and section 6.3.5
-TEST_F(RegionTableTest, AccessFlagsAndDomain) {
+TEST_F(RegionTableTest, AccessFlagsAndDomainAreChecked) {
   const uint32_t key =
       table_.Register(&pd_, buffer_, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)->key;
   EXPECT_EQ(Check(key, 0, 1, IBV_ACCESS_REMOTE_READ), AccessResult::kOk);
@@ -71,7 +71,7 @@ TEST_F(RegionTableTest, ZeroBytesNeedNoKey) {
 }
 
 // RFC 5042 section 6.2.2
-TEST_F(RegionTableTest, DeregisteredKeyIsRefusedAtOnceAndOtherVariantsToo) {
+TEST_F(RegionTableTest, AWrongOrDeregisteredKeyIsRefused) {
   const uint32_t key = table_.Register(&pd_, buffer_, 64, 0)->key;
   EXPECT_EQ(Check(key ^ 1, 0, 1), AccessResult::kNoSuchKey);
   EXPECT_EQ(pd_.use_count, 1u);
@@ -82,7 +82,7 @@ TEST_F(RegionTableTest, DeregisteredKeyIsRefusedAtOnceAndOtherVariantsToo) {
   EXPECT_EQ(Check(0, 0, 1), AccessResult::kNoSuchKey);
 }
 
-TEST_F(RegionTableTest, ReregisteredRegionKeepsItsKeyAndNothingElse) {
+TEST_F(RegionTableTest, AReregisteredRegionKeepsOnlyItsKey) {
   const uint32_t key = table_.Register(&pd_, buffer_, 32, 0)->key;
   const uint64_t start = reinterpret_cast<uint64_t>(buffer_);
   // Nothing has changed after an error.
@@ -126,7 +126,7 @@ TEST_F(RegionTableTest, FastAndBoundRegionsAreNotReregistered) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(RegionTableTest, AtCapacityAndOnePast) {
+TEST_F(RegionTableTest, RegionsAreBounded) {
   std::set<uint32_t> keys;
   for (int i = 0; i < 16; ++i) {
     keys.insert(table_.Register(&pd_, buffer_, 64, 0)->key);
@@ -144,7 +144,7 @@ TEST_F(RegionTableTest, RemoteWriteNeedsLocalWrite) {
   EXPECT_FALSE(table_.Register(&pd_, buffer_, ~0ull, IBV_ACCESS_LOCAL_WRITE).ok());
 }
 
-TEST_F(RegionTableTest, IovaNamesTheFirstByte) {
+TEST_F(RegionTableTest, TheIovaIsTheAddressOfTheFirstByte) {
   const MemoryRegion region =
       *table_.RegisterIova(&pd_, buffer_, 64, 0x1000, IBV_ACCESS_LOCAL_WRITE);
   EXPECT_EQ(table_.Check(pd_, region.key, 0x1010, 8, 0, &at_), AccessResult::kOk);
@@ -153,7 +153,7 @@ TEST_F(RegionTableTest, IovaNamesTheFirstByte) {
 }
 
 // RFC 8166 section 8.1.2: one key says nothing of the next.
-TEST_F(RegionTableTest, KeysFollowNoOrder) {
+TEST_F(RegionTableTest, KeysAreNotPredictable) {
   std::set<uint32_t> steps;
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     Random random(seed);

@@ -12,7 +12,7 @@ void Hold(AckPolicy& policy) {
   policy.Held(true, kNowNs);
 }
 
-TEST(AckPolicy, AcknowledgementsWaitForAPostButNotForLong) {
+TEST(AckPolicy, AcknowledgementsAreHeldForAPostForALimitedTime) {
   AckPolicy policy;
   Hold(policy);
   EXPECT_EQ(policy.Choose(kNowNs + AckPolicy::kMaxHoldNs - 1), AckPolicy::kHold);
@@ -21,13 +21,13 @@ TEST(AckPolicy, AcknowledgementsWaitForAPostButNotForLong) {
       << "the time counts from the first";
 }
 
-TEST(AckPolicy, NothingWaitsWhenNothingIsOwed) {
+TEST(AckPolicy, WithoutOwedAcknowledgementsTheHoldTimeDoesNotRun) {
   AckPolicy policy;
   policy.Held(false, kNowNs);
   EXPECT_EQ(policy.Choose(kNowNs + AckPolicy::kMaxHoldNs), AckPolicy::kHold);
 }
 
-TEST(AckPolicy, HoldingIsTriedSeldomWithAProgramThatDoesNotPost) {
+TEST(AckPolicy, HoldingIsPausedForAProgramThatDoesNotPost) {
   AckPolicy policy;
   for (uint32_t miss = 0; miss < AckPolicy::kMaxMisses; ++miss) {
     Hold(policy);

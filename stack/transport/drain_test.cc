@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Types, ConnectedDrainTest, ::testing::Values(IBV_QPT_RC
 INSTANTIATE_TEST_SUITE_P(Types, ReliableDrainTest, ::testing::Values(IBV_QPT_RC));
 INSTANTIATE_TEST_SUITE_P(Types, DrainTest, ::testing::Values(IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD));
 
-TEST_P(DrainTest, AnIdleOneIsDrainedAtOnce) {
+TEST_P(DrainTest, AnIdleQueuePairIsDrainedImmediately) {
   ASSERT_TRUE(Drain().ok());
   EXPECT_EQ(qp().state(), IBV_QPS_SQD);
   EXPECT_EQ(qp().attr.sq_draining, 0);
@@ -66,7 +66,7 @@ TEST_P(DrainTest, AnIdleOneIsDrainedAtOnce) {
   EXPECT_EQ(DrainedEvents(), 1) << "not asked for";
 }
 
-TEST_P(ConnectedDrainTest, WhatIsPostedWaitsForRts) {
+TEST_P(ConnectedDrainTest, RequestsPostedInSqdWaitForRts) {
   Receive(4);
   ASSERT_TRUE(Drain().ok());
   Send(1);
@@ -80,7 +80,7 @@ TEST_P(ConnectedDrainTest, WhatIsPostedWaitsForRts) {
   EXPECT_EQ(pair_.b.Poll().size(), 2u);
 }
 
-TEST_P(ConnectedDrainTest, AMessageUnderWayIsFinishedAndNoOtherBegun) {
+TEST_P(ConnectedDrainTest, AStartedMessageIsFinishedAndNoOtherStarts) {
   Receive(4);
   Send(1, 50'000);  // more packets than a turn sends
   Send(2);
@@ -102,7 +102,7 @@ TEST_P(ConnectedDrainTest, AMessageUnderWayIsFinishedAndNoOtherBegun) {
 }
 
 // What was sent is sent again until it is answered; the peer's requests are served all the while.
-TEST_P(ReliableDrainTest, LossesAreMadeGoodWhileItDrains) {
+TEST_P(ReliableDrainTest, LossesAreRepairedWhileDraining) {
   Receive(4);
   pair_.a.PostRecv(9, pair_.a.memory.data() + (1 << 18), 1 << 16);
   int lost = 0;
@@ -123,7 +123,7 @@ TEST_P(ReliableDrainTest, LossesAreMadeGoodWhileItDrains) {
   EXPECT_EQ(pair_.b.Poll().size(), 2u) << "the receive, and its own send";
 }
 
-TEST_P(ReliableDrainTest, PathAndRetriesChangeInBetween) {
+TEST_P(ReliableDrainTest, PathAndRetriesCanBeModifiedInSqd) {
   Receive(4);
   Send(1);
   pair_.RunToEnd();

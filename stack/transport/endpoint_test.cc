@@ -12,7 +12,7 @@
 namespace pollux::transport {
 namespace {
 
-TEST(EndpointTest, FirstPacketInRtrIsCommunicationEstablished) {
+TEST(EndpointTest, TheFirstPacketInRtrGivesCommEst) {
   TestPair pair;
   pair.b.endpoint->qp.attr.qp_state = IBV_QPS_RTR;
   pair.b.PostRecv(1, pair.b.memory.data(), 64);
@@ -60,12 +60,12 @@ TEST_F(ExpectedFrameTest, IsExecutedOnce) {
   EXPECT_EQ(pair_.b.Poll().size(), 0u) << "a duplicate";
 }
 
-TEST_F(ExpectedFrameTest, IsNotKnownAfterTheAddressesHaveChanged) {
+TEST_F(ExpectedFrameTest, IsNotExpectedAfterAnAddressChange) {
   EXPECT_FALSE(Takes(2));
   EXPECT_EQ(pair_.b.Poll().size(), 0u);
 }
 
-TEST_F(ExpectedFrameTest, IsNotKnownAfterTheQueuePairWasModified) {
+TEST_F(ExpectedFrameTest, IsNotExpectedAfterModifyQp) {
   ibv_qp_attr attr{};
   attr.min_rnr_timer = 3;
   PollContext context = pair_.b.context(pair_.now_ns);
@@ -110,18 +110,18 @@ TEST_F(AfterAGoodMessageTest, AWriteIsExecuted) {
   EXPECT_EQ(pair_.b.memory[0], 0x77);
 }
 
-TEST_F(AfterAGoodMessageTest, AWriteWithoutTheQueuePairsRightIsRefused) {
+TEST_F(AfterAGoodMessageTest, AWriteWithoutTheAccessFlagIsRefused) {
   pair_.b.endpoint->qp.attr.qp_access_flags &= ~static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE);
   EXPECT_EQ(Write(pair_.b.key), IBV_WC_REM_INV_REQ_ERR);
   EXPECT_EQ(pair_.b.memory[0], 0x55);
 }
 
-TEST_F(AfterAGoodMessageTest, AWriteUnderAnotherKeyIsRefused) {
+TEST_F(AfterAGoodMessageTest, AWriteWithAnotherKeyIsRefused) {
   EXPECT_EQ(Write(pair_.b.key + 256), IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(pair_.b.memory[0], 0x55);
 }
 
-TEST_F(AfterAGoodMessageTest, AWriteWhoseLengthContradictsItsPacketIsRefused) {
+TEST_F(AfterAGoodMessageTest, AWriteWithAWrongDmaLengthIsRefused) {
   pair_.hook = [](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
     if (from_a) {
       auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
@@ -178,7 +178,7 @@ TEST(EndpointTest, OpcodesOfAnotherTransportAreDropped) {
   EXPECT_EQ(pair.b.counters.drop(Drop::kWrongTransport), 1u);
 }
 
-TEST(EndpointTest, InErrorAndResetNothingIsReceived) {
+TEST(EndpointTest, AQueuePairInErrOrResetReceivesNothing) {
   for (const ibv_qp_state state : {IBV_QPS_ERR, IBV_QPS_RESET}) {
     TestPair pair;
     pair.b.PostRecv(1, pair.b.memory.data(), 64);
@@ -193,7 +193,7 @@ TEST(EndpointTest, InErrorAndResetNothingIsReceived) {
   }
 }
 
-TEST(EndpointTest, ErrorInTheMidstOfATransferFlushes) {
+TEST(EndpointTest, ErrorDuringATransferFlushes) {
   TestPair pair;
   pair.b.PostRecv(1, pair.b.memory.data(), 1 << 19);
   pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 1 << 19);
@@ -213,7 +213,7 @@ TEST(EndpointTest, ErrorInTheMidstOfATransferFlushes) {
   EXPECT_EQ(all[0].status, IBV_WC_WR_FLUSH_ERR);
 }
 
-TEST(EndpointTest, MuchTrafficBothWaysAtOnce) {
+TEST(EndpointTest, TrafficOfAllKindsRunsBothWays) {
   TestPair pair;
   for (int round = 0; round < 50; ++round) {
     for (TestNode* node : {&pair.a, &pair.b}) {

@@ -22,7 +22,7 @@ class PlantedFaultTest : public ::testing::Test {
   TestPair pair_;
 };
 
-TEST_F(PlantedFaultTest, IcrcUnchecked) {
+TEST_F(PlantedFaultTest, IcrcUncheckedWritesCorruptData) {
   planted_fault = Fault::kIcrcUnchecked;
   pair_.hook = [](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
     if (from_a) rte_pktmbuf_mtod(frame, uint8_t*)[packet.payload_offset] ^= 1;
@@ -34,7 +34,7 @@ TEST_F(PlantedFaultTest, IcrcUnchecked) {
   EXPECT_EQ(pair_.b.memory[0], 1) << "wrong bytes were placed";
 }
 
-TEST_F(PlantedFaultTest, PsnOffByOne) {
+TEST_F(PlantedFaultTest, PsnOffByOneSkipsALostMessage) {
   planted_fault = Fault::kPsnOffByOne;
   int frames = 0;
   pair_.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
@@ -48,7 +48,7 @@ TEST_F(PlantedFaultTest, PsnOffByOne) {
   EXPECT_EQ(pair_.b.Poll().size(), 2u) << "a lost message was passed over";
 }
 
-TEST_F(PlantedFaultTest, HeadersUnchecked) {
+TEST_F(PlantedFaultTest, HeadersUncheckedAcceptsAnotherPkey) {
   planted_fault = Fault::kHeadersUnchecked;
   int frames = 0;
   pair_.hook = [&frames](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
@@ -67,14 +67,14 @@ TEST_F(PlantedFaultTest, HeadersUnchecked) {
   EXPECT_EQ(pair_.b.Poll().size(), 2u) << "a message under another P_Key was taken";
 }
 
-TEST_F(PlantedFaultTest, RnrLost) {
+TEST_F(PlantedFaultTest, RnrLostAcknowledgesAnUnreceivedMessage) {
   planted_fault = Fault::kRnrLost;
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
   pair_.RunToEnd();
   EXPECT_EQ(pair_.a.Poll().size(), 1u) << "a message nobody received was acknowledged";
 }
 
-TEST_F(PlantedFaultTest, StaleKeyAccepted) {
+TEST_F(PlantedFaultTest, StaleKeyAcceptedLetsADeregisteredKeyRead) {
   planted_fault = Fault::kStaleKeyAccepted;
   ASSERT_TRUE(pair_.b.regions.Deregister(pair_.b.key).ok());
   pair_.a.PostSend(IBV_WR_RDMA_READ, 1, pair_.a.memory.data(), 10,
@@ -85,7 +85,7 @@ TEST_F(PlantedFaultTest, StaleKeyAccepted) {
   EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);
 }
 
-TEST_F(PlantedFaultTest, InvalidationLost) {
+TEST_F(PlantedFaultTest, InvalidationLostKeepsTheRegionMapped) {
   planted_fault = Fault::kInvalidationLost;
   memory::RegionTable& regions = pair_.a.regions;
   const uint32_t key = regions.AllocFast(&pair_.a.pd, 8)->key;
@@ -94,7 +94,7 @@ TEST_F(PlantedFaultTest, InvalidationLost) {
   EXPECT_TRUE(regions.Find(key)->mapped);
 }
 
-TEST_F(PlantedFaultTest, FenceIgnored) {
+TEST_F(PlantedFaultTest, FenceIgnoredSendsAWriteBeforeTheReadResponse) {
   planted_fault = Fault::kFenceIgnored;
   const auto remote = reinterpret_cast<uint64_t>(pair_.b.memory.data());
   bool fenced_before_answer = false, answered = false;
@@ -110,7 +110,7 @@ TEST_F(PlantedFaultTest, FenceIgnored) {
   EXPECT_TRUE(fenced_before_answer);
 }
 
-TEST_F(PlantedFaultTest, OneByteBeyond) {
+TEST_F(PlantedFaultTest, OneByteBeyondWritesPastTheMessage) {
   planted_fault = Fault::kOneByteBeyond;
   pair_.b.memory[10] = 0x55;
   pair_.b.PostRecv(1, pair_.b.memory.data(), 10);
@@ -119,14 +119,14 @@ TEST_F(PlantedFaultTest, OneByteBeyond) {
   EXPECT_NE(pair_.b.memory[10], 0x55);
 }
 
-TEST_F(PlantedFaultTest, ReceiveUnflushed) {
+TEST_F(PlantedFaultTest, ReceiveUnflushedGivesNoCompletionInErr) {
   planted_fault = Fault::kReceiveUnflushed;
   pair_.b.PostRecv(1, pair_.b.memory.data(), 10);
   pair_.b.endpoint->qp.EnterError();
   EXPECT_TRUE(pair_.b.Poll().empty());
 }
 
-TEST_F(PlantedFaultTest, OverrunUnnoticed) {
+TEST_F(PlantedFaultTest, OverrunUnnoticedAcceptsACompletionBeyondTheCapacity) {
   planted_fault = Fault::kOverrunUnnoticed;
   while (pair_.a.cq.Push(ibv_wc{}) && pair_.a.cq.size() < pair_.a.cq.capacity()) {
   }
@@ -134,7 +134,7 @@ TEST_F(PlantedFaultTest, OverrunUnnoticed) {
   EXPECT_FALSE(pair_.a.cq.overrun());
 }
 
-TEST(PlantedFaultOfMsnTest, NotWrapped) {
+TEST(PlantedFaultOfMsnTest, NotWrappedSendsOneInsteadOfZero) {
   planted_fault = Fault::kMsnNotWrapped;
   TestPair pair(IBV_QPT_RC, nullptr, false, nullptr, 0xFFFFFF);
   std::vector<uint32_t> numbers;
@@ -149,7 +149,7 @@ TEST(PlantedFaultOfMsnTest, NotWrapped) {
   EXPECT_EQ(numbers, std::vector<uint32_t>{1});
 }
 
-TEST(PlantedFaultOfUcTest, GapUnnoticed) {
+TEST(PlantedFaultOfUcTest, GapUnnoticedDeliversAnIncompleteMessage) {
   TestPair pair(IBV_QPT_UC);
   planted_fault = Fault::kGapUnnoticed;
   int frames = 0;

@@ -13,7 +13,7 @@ class SharedReceiveTest : public ::testing::TestWithParam<ibv_qp_type> {
   TestPair pair_{GetParam(), nullptr, true};
 };
 
-TEST_P(SharedReceiveTest, MessagesTakeReceivesInOrderAndTheLimitIsTold) {
+TEST_P(SharedReceiveTest, MessagesTakeReceivesInOrderAndTheLimitRaisesAnEvent) {
   ibv_srq_attr limit{};
   limit.srq_limit = 2;
   for (uint64_t i = 1; i <= 4; ++i) pair_.b.PostRecv(i, pair_.b.memory.data() + 8192 * i, 8192);
@@ -37,7 +37,7 @@ TEST_P(SharedReceiveTest, MessagesTakeReceivesInOrderAndTheLimitIsTold) {
 
 INSTANTIATE_TEST_SUITE_P(Types, SharedReceiveTest, ::testing::Values(IBV_QPT_RC, IBV_QPT_UC));
 
-TEST(SharedReceiveRcTest, EmptyIsNotReadyUntilItIsNot) {
+TEST(SharedReceiveRcTest, AnEmptyQueueAnswersRnrUntilAReceiveIsPosted) {
   TestPair pair(IBV_QPT_RC, nullptr, true);
   pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 8);
   pair.Run();
@@ -48,7 +48,7 @@ TEST(SharedReceiveRcTest, EmptyIsNotReadyUntilItIsNot) {
   EXPECT_EQ(pair.b.Poll().size(), 1u);
 }
 
-TEST(SharedReceiveRcTest, InErrorOnlyWhatWasTakenIsFlushed) {
+TEST(SharedReceiveRcTest, OnlyTakenReceivesAreFlushedInErr) {
   TestPair pair(IBV_QPT_RC, nullptr, true);
   for (uint64_t i = 1; i <= 3; ++i) pair.b.PostRecv(i, pair.b.memory.data(), 8192);
   // The second packet of the message never comes.

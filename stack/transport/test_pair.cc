@@ -1,9 +1,10 @@
 #include "stack/transport/test_pair.h"
 
 #include <gtest/gtest.h>
-#include <rte_eal.h>
 
 #include <algorithm>
+
+#include "stack/io/eal_for_test.h"
 
 namespace pollux::transport {
 namespace {
@@ -12,21 +13,10 @@ constexpr unsigned kPoolFrames = 1023;
 
 }  // namespace
 
-void InitEalForTest() {
-  static const bool initialised = [] {
-    std::vector<std::string> args = {"test",           "--no-huge", "--no-pci", "--no-shconf",
-                                     "--no-telemetry", "-m",        "256",      "--log-level=1"};
-    std::vector<char*> argv;
-    for (std::string& arg : args) argv.push_back(arg.data());
-    return rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
-  }();
-  ASSERT_TRUE(initialised);
-}
-
 TestNode::TestNode(const std::string& name, Qpn qpn, uint32_t ipv4, ibv_qp_type type,
                    const ibv_qp_cap& cap, bool shared, const DcqcnParameters* dcqcn,
                    uint32_t first_msn)
-    : pool((InitEalForTest(),
+    : pool((io::InitEalForTest(),
             rte_pktmbuf_pool_create(name.c_str(), kPoolFrames, 0, 0, 4480 + 128, SOCKET_ID_ANY))),
       egress(this, pool, &counters),
       address(ipv4) {

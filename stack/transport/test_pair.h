@@ -1,4 +1,4 @@
-// For tests: two connected endpoints back to back, with hooks on every frame between them.
+// For tests: two connected endpoints, with hooks for every frame between them.
 #ifndef POLLUX_STACK_TRANSPORT_TEST_PAIR_H_
 #define POLLUX_STACK_TRANSPORT_TEST_PAIR_H_
 
@@ -14,16 +14,13 @@
 
 namespace pollux::transport {
 
-// DPDK is initialised once a process.
-void InitEalForTest();
-
-// What a hook makes of a frame.
+// What a hook does with a frame.
 enum class PacketAction { kDeliver, kDrop, kDuplicate };
 
-// One side: an endpoint and everything that a worker would give it.
+// One side: an endpoint and everything that a worker would provide to it.
 class TestNode : public io::Link {
  public:
-  // With `shared` receives are posted to `srq`.
+  // If `shared`, receives are posted to `srq`.
   TestNode(const std::string& name, Qpn qpn, uint32_t address, ibv_qp_type type,
            const ibv_qp_cap& cap, bool shared = false, const DcqcnParameters* dcqcn = nullptr,
            uint32_t first_msn = 0);
@@ -32,14 +29,14 @@ class TestNode : public io::Link {
   uint16_t Receive(rte_mbuf**, uint16_t, uint64_t) override { return 0; }
   uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override;
 
-  // To RTS against `peer`, by the verbs state machine.
+  // Moves the queue pair to RTS, connected to `peer`, through the verbs state machine.
   void Connect(const TestNode& peer, ibv_qp_attr attr);
 
-  // `rkey` is the key to invalidate of IBV_WR_SEND_WITH_INV and IBV_WR_LOCAL_INV, which has no
-  // data.
+  // `rkey` is also the key to invalidate for IBV_WR_SEND_WITH_INV and IBV_WR_LOCAL_INV, the latter
+  // without data.
   int PostSend(ibv_wr_opcode opcode, uint64_t wr_id, const void* data, uint32_t length,
                uint64_t remote = 0, uint32_t rkey = 0, int flags = IBV_SEND_SIGNALED);
-  // The value found goes to `result`, 8 bytes in `memory`.
+  // The original value is written to `result`, 8 bytes in `memory`.
   int PostAtomic(ibv_wr_opcode opcode, uint64_t wr_id, void* result, uint64_t remote, uint32_t rkey,
                  uint64_t compare_add, uint64_t swap = 0);
   int PostRecv(uint64_t wr_id, void* data, uint32_t length);
@@ -51,7 +48,7 @@ class TestNode : public io::Link {
   Random random{1};
   memory::RegionTable regions{64, &random};
   memory::ProtectionDomain pd{.regions = &regions, .handle = 1};
-  // Everything the tests touch, registered for everything; `key` names it.
+  // All memory that the tests use, registered with all rights under `key`.
   std::vector<uint8_t> memory = std::vector<uint8_t>(1 << 20);
   uint32_t key = 0;
   verbs::CompletionQueue cq{4096};
@@ -76,19 +73,20 @@ class TestPair {
                     bool shared = false, const DcqcnParameters* dcqcn = nullptr,
                     uint32_t first_msn = 0);
   ~TestPair();
-  // RTS with path MTU 1024, 16 READs and atomics, retry 7, RNR retry 7, timeout code 14 (67 ms).
+  // For RTS with path MTU 1024, 16 READs and atomics, retry 7, RNR retry 7, timeout code 14 (67
+  // ms).
   static ibv_qp_attr DefaultAttr();
 
-  // Moves frames and runs both endpoints until nothing is left to do at the present time.
+  // Moves frames and runs both endpoints until nothing is left to do at the current time.
   void Run();
-  // Lets time pass until the next deadline, then runs. False when there is none.
+  // Advances the time to the next deadline, then runs. Returns false if there is no deadline.
   bool Wait();
-  // Runs and waits until nothing is left at all.
+  // Runs and waits until there is no deadline left.
   void RunToEnd();
 
   uint64_t now_ns = 1'000'000;
   TestNode a, b;
-  // Called for each frame; `from_a` tells the direction.
+  // Called for each frame; `from_a` is its direction.
   std::function<PacketAction(bool from_a, const wire::RocePacket&, rte_mbuf*)> hook;
 
  private:

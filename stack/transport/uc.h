@@ -1,4 +1,4 @@
-// Unreliable connections: SENDs and WRITEs of any length, never acknowledged, never sent again.
+// Unreliable connections: SENDs and WRITEs of any length, never acknowledged or retransmitted.
 #ifndef POLLUX_STACK_TRANSPORT_UC_H_
 #define POLLUX_STACK_TRANSPORT_UC_H_
 
@@ -14,25 +14,26 @@
 
 namespace pollux::transport {
 
-// A message that loses a packet is dropped, the connection goes on: what follows is dropped until
+// A message that loses a packet is dropped, and the connection continues: packets are dropped until
 // the next message begins. Owned by one worker. Source: IB specification 9.8.2.
 class Uc {
  public:
   Uc(verbs::QueuePair* qp, QpDiagnostics* diagnostics)
       : qp_(qp), diagnostics_(diagnostics), message_(qp, diagnostics), builder_(diagnostics) {}
 
-  // Takes the attributes of the transition to RTR, and of the one to RTS.
+  // Apply the attributes of the transition to RTR, and of the one to RTS.
   void StartReceiving();
   void StartSending();
-  // Goes on after a send error or a drained send queue (SQE or SQD to RTS), with the next work
+  // Continues after a send error or a drained send queue (SQE or SQD to RTS), with the next work
   // request.
   void ResumeSending();
-  // Whether the oldest work request is sent in part.
+  // Whether part of the oldest work request has been sent.
   bool HasBegun() const { return packet_ > 0; }
 
-  // A packet whose state, address and ICRC have been checked.
+  // Handles a packet whose state, address and ICRC have been checked.
   void OnPacket(const wire::RocePacket& packet, PollContext& context);
-  // As Endpoint::Transmit(). A work request is complete when its last packet is handed on.
+  // As Endpoint::Transmit(). A work request is complete when its last packet is passed to the
+  // egress.
   bool Transmit(PollContext& context, int* budget);
 
  private:
@@ -47,7 +48,7 @@ class Uc {
 
   PacketBuilder builder_;
   Psn next_psn_;
-  uint32_t packet_ = 0;  // the next one of the oldest work request
+  uint32_t packet_ = 0;  // the next of the oldest work request
 };
 
 }  // namespace pollux::transport

@@ -24,7 +24,7 @@ class UcTest : public ::testing::Test {
   TestPair pair_{IBV_QPT_UC};
 };
 
-TEST_F(UcTest, SendOfEverySize) {
+TEST_F(UcTest, SendsOfEverySizeArrive) {
   for (const uint32_t size : {0u, 1u, 1023u, 1024u, 1025u, 4097u, 200'000u}) {
     for (uint32_t i = 0; i < size; ++i) pair_.a.memory[i] = static_cast<uint8_t>(i * 7 + size);
     pair_.b.PostRecv(9, pair_.b.memory.data(), 1 << 19);
@@ -42,7 +42,7 @@ TEST_F(UcTest, SendOfEverySize) {
   }
 }
 
-TEST_F(UcTest, NothingIsEverAnswered) {
+TEST_F(UcTest, NoPacketIsAnswered) {
   pair_.hook = [](bool from_a, const wire::RocePacket&, rte_mbuf*) {
     EXPECT_TRUE(from_a);
     return PacketAction::kDeliver;
@@ -56,7 +56,7 @@ TEST_F(UcTest, NothingIsEverAnswered) {
   EXPECT_EQ(pair_.b.endpoint->qp.state(), IBV_QPS_RTS);
 }
 
-TEST_F(UcTest, ImmediateWithSendAndWrite) {
+TEST_F(UcTest, SendAndWriteDeliverImmediateData) {
   for (int i = 0; i < 2; ++i) pair_.b.PostRecv(i, pair_.b.memory.data(), 4096);
   pair_.a.memory[4999] = 0x77;
   pair_.a.PostSend(IBV_WR_SEND_WITH_IMM, 1, pair_.a.memory.data(), 3000);
@@ -94,7 +94,7 @@ TEST_F(UcTest, ALostPacketDropsItsMessageOnly) {
   }
 }
 
-TEST_F(UcTest, WriteThatIsRefusedIsDroppedAndCounted) {
+TEST_F(UcTest, ARefusedWriteIsDroppedAndCounted) {
   pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), 5000, Remote((1 << 20) - 4999),
                    pair_.b.key);
   pair_.a.PostSend(IBV_WR_RDMA_WRITE, 2, pair_.a.memory.data(), 8, Remote(), pair_.b.key ^ 1);
@@ -105,7 +105,7 @@ TEST_F(UcTest, WriteThatIsRefusedIsDroppedAndCounted) {
                           [](uint8_t byte) { return byte == 0; }));
 }
 
-TEST_F(UcTest, MessageLargerThanTheReceiveIsDroppedAndTheReceiveKept) {
+TEST_F(UcTest, AnOversizedMessageIsDroppedAndTheReceiveKept) {
   pair_.b.PostRecv(1, pair_.b.memory.data(), 2000);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 2001);
   pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 2000);
@@ -116,7 +116,7 @@ TEST_F(UcTest, MessageLargerThanTheReceiveIsDroppedAndTheReceiveKept) {
   EXPECT_EQ(all[0].byte_len, 2000u);
 }
 
-TEST_F(UcTest, OperationsOfReliableConnectionsAreRefusedAtThePost) {
+TEST_F(UcTest, PostingReliableConnectionOperationsIsRefused) {
   for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
                                      IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_SEND_WITH_INV}) {
     EXPECT_EQ(pair_.a.PostSend(opcode, 1, pair_.a.memory.data(), 8, Remote(), pair_.b.key), EINVAL);
@@ -124,7 +124,7 @@ TEST_F(UcTest, OperationsOfReliableConnectionsAreRefusedAtThePost) {
 }
 
 // A send error stops the send queue alone, and only until RTS is entered again.
-TEST_F(UcTest, SendErrorAndBack) {
+TEST_F(UcTest, ASendErrorEntersSqeAndRtsLeavesIt) {
   const uint32_t good = pair_.a.key;
   pair_.a.key ^= 0x100;
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 8);
@@ -155,7 +155,7 @@ TEST_F(UcTest, SendErrorAndBack) {
   EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);
 }
 
-TEST_F(UcTest, PacketsFromElsewhereAreDropped) {
+TEST_F(UcTest, PacketsFromAnotherAddressAreDropped) {
   pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
   pair_.b.endpoint->qp.path.destination = Gid::FromIpv4(0xC0000299);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 64);

@@ -1,4 +1,4 @@
-// Unreliable datagrams: one packet a message, an address handle with each.
+// Unreliable datagrams: one packet per message, each with an address handle.
 #ifndef POLLUX_STACK_TRANSPORT_UD_H_
 #define POLLUX_STACK_TRANSPORT_UD_H_
 
@@ -13,8 +13,8 @@
 
 namespace pollux::transport {
 
-// The bytes in front of every received datagram: an IPv6 header, or 20 zero bytes and an IPv4
-// header. Source: IB specification, annex A17.
+// The bytes before the payload of every received datagram: an IPv6 header, or 20 zero bytes and an
+// IPv4 header. Source: IB specification, annex A17.
 inline constexpr uint32_t kGrhBytes = 40;
 
 // Owned by one worker.
@@ -25,9 +25,9 @@ class Ud {
 
   void Start() { psn_ = Psn(qp_->attr.sq_psn); }
 
-  // A datagram whose state and ICRC have been checked.
+  // Handles a datagram whose state and ICRC have been checked.
   void OnPacket(const wire::RocePacket& packet, PollContext& context);
-  // As Endpoint::Transmit(). A datagram is complete when it is handed on.
+  // As Endpoint::Transmit(). A datagram is complete when it is passed to the egress.
   bool Transmit(PollContext& context, int* budget);
 
  private:

@@ -31,7 +31,7 @@ class UdTest : public ::testing::Test {
   verbs::AddressHandle ah_;
 };
 
-TEST_F(UdTest, DatagramWithItsGrh) {
+TEST_F(UdTest, ADatagramArrivesWithItsGrh) {
   pair_.a.memory[0] = 0x5A;
   pair_.b.PostRecv(3, pair_.b.memory.data(), 40 + 100);
   Send(100);
@@ -48,19 +48,19 @@ TEST_F(UdTest, DatagramWithItsGrh) {
   EXPECT_EQ(pair_.b.memory[0], 0);
 }
 
-TEST_F(UdTest, WrongQkey) {
+TEST_F(UdTest, AWrongQkeyIsDroppedAndCounted) {
   pair_.b.PostRecv(3, pair_.b.memory.data(), 200);
   Send(100, 0x22222222);
   EXPECT_EQ(pair_.b.counters.drop(Drop::kBadQkey), 1u);
 }
 
-TEST_F(UdTest, HighBitMeansTheQueuePairsOwnQkey) {
+TEST_F(UdTest, HighBitSelectsTheQkeyOfTheQueuePair) {
   pair_.b.PostRecv(3, pair_.b.memory.data(), 200);
   Send(100, 0x80000005);
   EXPECT_EQ(pair_.b.Poll().size(), 1u);
 }
 
-TEST_F(UdTest, NoReceiveAndOneByteTooSmall) {
+TEST_F(UdTest, DatagramsWithoutAFittingReceiveAreDropped) {
   Send(100);
   EXPECT_EQ(pair_.b.counters.drop(Drop::kNoReceive), 1u);
   pair_.b.PostRecv(3, pair_.b.memory.data(), 139);
@@ -69,7 +69,7 @@ TEST_F(UdTest, NoReceiveAndOneByteTooSmall) {
   EXPECT_TRUE(pair_.b.Poll().empty());
 }
 
-TEST_F(UdTest, UnresolvedNextHopIsADropWithoutResolver) {
+TEST_F(UdTest, WithoutAResolverAnUnresolvedNextHopIsDropped) {
   pair_.a.link_address.Store({}, false);
   pair_.b.PostRecv(3, pair_.b.memory.data(), 200);
   Send(100);
@@ -77,7 +77,7 @@ TEST_F(UdTest, UnresolvedNextHopIsADropWithoutResolver) {
   EXPECT_EQ(pair_.a.Poll().size(), 1u) << "a datagram is complete when it is handed on";
 }
 
-TEST_F(UdTest, Immediate) {
+TEST_F(UdTest, ADatagramDeliversImmediateData) {
   pair_.b.PostRecv(3, pair_.b.memory.data(), 200);
   Send(0, 0x11111111, IBV_WR_SEND_WITH_IMM);
   const std::vector<ibv_wc> all = pair_.b.Poll();
@@ -88,7 +88,7 @@ TEST_F(UdTest, Immediate) {
 }
 
 // What cannot be read stops the send queue alone: datagrams still arrive.
-TEST_F(UdTest, SendErrorStopsSendingOnly) {
+TEST_F(UdTest, ASendErrorStopsOnlySending) {
   pair_.a.key ^= 0x100;
   Send(100);
   EXPECT_EQ(pair_.a.endpoint->qp.state(), IBV_QPS_SQE);

@@ -29,7 +29,7 @@ class CompletionChannelTest : public ::testing::Test {
   CompletionQueue cq_{64};
 };
 
-TEST_F(CompletionChannelTest, OneEventForEachArming) {
+TEST_F(CompletionChannelTest, EachArmingGivesOneEvent) {
   Push();
   EXPECT_FALSE(Readable()) << "not armed";
   cq_.Arm(false);
@@ -47,7 +47,7 @@ TEST_F(CompletionChannelTest, OneEventForEachArming) {
   EXPECT_EQ(channel_->GetEvent(), &cq_);
 }
 
-TEST_F(CompletionChannelTest, SolicitedOnly) {
+TEST_F(CompletionChannelTest, ASolicitedArmingIgnoresUnsolicitedSuccesses) {
   cq_.Arm(true);
   Push();
   EXPECT_FALSE(Readable());
@@ -62,7 +62,7 @@ TEST_F(CompletionChannelTest, SolicitedOnly) {
   EXPECT_EQ(channel_->GetEvent(), &cq_) << "the wider wish stands";
 }
 
-TEST_F(CompletionChannelTest, ArmedAgainBeforeTheEventWasTaken) {
+TEST_F(CompletionChannelTest, ArmingBeforeTheEventIsTakenGivesOneEvent) {
   for (int i = 0; i < 3; ++i) {
     cq_.Arm(false);
     Push();
@@ -73,7 +73,7 @@ TEST_F(CompletionChannelTest, ArmedAgainBeforeTheEventWasTaken) {
   EXPECT_EQ(channel_->GetEvent(), nullptr) << "one tells of all";
 }
 
-TEST_F(CompletionChannelTest, QueuesInTheOrderOfTheirEvents) {
+TEST_F(CompletionChannelTest, EventsKeepTheOrderOfTheQueues) {
   CompletionQueue other(1);
   ASSERT_TRUE(other.SetChannel(channel_.get()).ok());
   cq_.Arm(false);
@@ -84,7 +84,7 @@ TEST_F(CompletionChannelTest, QueuesInTheOrderOfTheirEvents) {
   EXPECT_EQ(channel_->GetEvent(), &cq_);
 }
 
-TEST_F(CompletionChannelTest, AtTheLimitAndOnePast) {
+TEST_F(CompletionChannelTest, QueuesOfAChannelAreBounded) {
   std::vector<std::unique_ptr<CompletionQueue>> queues;
   for (uint32_t i = 1; i < CompletionChannel::kMaxQueues; ++i) {
     queues.push_back(std::make_unique<CompletionQueue>(1));

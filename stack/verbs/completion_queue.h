@@ -30,12 +30,12 @@ class alignas(64) CompletionQueue : public EventSource {
   explicit CompletionQueue(uint32_t entries, EventList* events = nullptr,
                            EventHandler handler = nullptr);
   ~CompletionQueue() override;
-  // Whether there was memory for its entries; else it is of no use.
+  // Whether its entries could be allocated; if not, it must not be used.
   bool has_memory() const { return ring_ != nullptr; }
 
   // Appends a completion. Returns false if the queue is full: the completion is lost, and the queue
-  // stays in overrun, so that polled completions have no gap. `solicited`: the message asked for an
-  // event.
+  // stays in overrun, so that polled completions have no gap. `solicited`: the sender requested an
+  // event for the message.
   bool Push(const ibv_wc& wc, bool solicited = false) {
     return Write(solicited, [&wc](ibv_wc& place) { place = wc; });
   }
@@ -55,8 +55,8 @@ class alignas(64) CompletionQueue : public EventSource {
   int Poll(int n, ibv_wc* wc) {
     const uint32_t waiting = size();
     if (waiting == 0) {
-      // The next ones lie where there are such already: a long ring takes memory for as many as
-      // wait at once.
+      // Restart at the beginning of the ring: a long ring then uses only as much memory as the
+      // completions that wait at one time.
       head_ = tail_ = 0;
       return 0;
     }
@@ -77,8 +77,8 @@ class alignas(64) CompletionQueue : public EventSource {
   // one event in the channel. Writing the event costs a system call; no other push does. Has no
   // effect without a channel.
   void Arm(bool solicited_only);
-  // Each completion, and the loss of one, wakes `poller` (not owned, outlives this queue). In place
-  // of a channel.
+  // Makes each completion, and the loss of one, wake `poller` (not owned, outlives this queue),
+  // instead of using a channel.
   void WakeOnCompletion(Wakeup* poller) {
     poller_ = poller;
     armed_ = Armed::kPoller;

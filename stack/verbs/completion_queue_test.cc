@@ -14,7 +14,7 @@ ibv_wc Completion(uint64_t wr_id) {
   return wc;
 }
 
-TEST(CompletionQueueTest, OldestFirstAcrossTheWrap) {
+TEST(CompletionQueueTest, OldestCompletionIsFirstAcrossTheWrap) {
   CompletionQueue cq(3);
   uint64_t in = 0, out = 0;
   for (int round = 0; round < 10; ++round) {
@@ -27,7 +27,7 @@ TEST(CompletionQueueTest, OldestFirstAcrossTheWrap) {
   EXPECT_FALSE(cq.overrun());
 }
 
-TEST(CompletionQueueTest, AtCapacityAndOnePast) {
+TEST(CompletionQueueTest, ACompletionBeyondTheCapacityIsAnOverrun) {
   CompletionQueue cq(3);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(cq.Push(Completion(i)));
   EXPECT_FALSE(cq.overrun());
@@ -40,7 +40,7 @@ TEST(CompletionQueueTest, AtCapacityAndOnePast) {
   EXPECT_EQ(cq.Poll(4, wc), 0);
 }
 
-TEST(CompletionQueueTest, WhoseCompletionsWait) {
+TEST(CompletionQueueTest, FindsCompletionsByQueuePair) {
   CompletionQueue cq(3);
   for (const uint32_t qp_num : {5u, 6u, 7u, 8u}) {
     EXPECT_FALSE(cq.HasCompletionOf(qp_num));
@@ -55,7 +55,7 @@ TEST(CompletionQueueTest, WhoseCompletionsWait) {
   }
 }
 
-TEST(CompletionQueueTest, WrittenAndReadInPlace) {
+TEST(CompletionQueueTest, CompletionsAreWrittenAndReadInPlace) {
   CompletionQueue cq(2);
   EXPECT_EQ(cq.front(), nullptr);
   for (uint64_t i = 0; i < 5; ++i) {
@@ -87,7 +87,7 @@ size_t ResidentBytes() {
 }
 
 // A quarter leaves room for what sanitizers take beside it.
-TEST(CompletionQueueTest, ALongOneTakesMemoryForTheCompletionsThatWaitAtOnce) {
+TEST(CompletionQueueTest, ALongQueueUsesMemoryOnlyForWaitingCompletions) {
   constexpr size_t kRingBytes = kMaxCqEntries * sizeof(ibv_wc);
   const size_t before = ResidentBytes();
   CompletionQueue cq(kMaxCqEntries);
@@ -108,14 +108,14 @@ TEST(CompletionQueueTest, ALongOneTakesMemoryForTheCompletionsThatWaitAtOnce) {
   }
 }
 
-TEST(CompletionQueueTest, PollOfNothing) {
+TEST(CompletionQueueTest, PollOfAnEmptyQueueReturnsZero) {
   CompletionQueue cq(1);
   ibv_wc wc{};
   EXPECT_EQ(cq.Poll(1, &wc), 0);
   EXPECT_EQ(cq.Poll(-1, &wc), 0);
 }
 
-TEST(CompletionQueueTest, ResizeKeepsWhatWaits) {
+TEST(CompletionQueueTest, ResizeKeepsWaitingCompletions) {
   CompletionQueue cq(3);
   for (int i = 0; i < 5; ++i) {  // past the wrap
     ASSERT_TRUE(cq.Push(Completion(i)));

@@ -1,4 +1,5 @@
-// Asynchronous events: raised anywhere, delivered by the engine between polls of the packet path.
+// Asynchronous events: raised at any time, delivered by the engine between polls of the packet
+// path.
 #ifndef POLLUX_STACK_VERBS_EVENT_LIST_H_
 #define POLLUX_STACK_VERBS_EVENT_LIST_H_
 
@@ -12,14 +13,14 @@ namespace pollux::verbs {
 
 class EventList;
 
-// What an object calls on the owning core when something has happened to it.
+// Called on the owning core when an event of an object is delivered.
 using EventHandler = absl::AnyInvocable<void(ibv_event_type)>;
 
-// A queue pair, completion queue or shared receive queue. Raising takes neither heap nor lock. An
-// event that is raised again before it was delivered is delivered once.
+// A queue pair, completion queue or shared receive queue. Raising an event takes no heap memory and
+// no lock. An event that is raised again before it was delivered is delivered once.
 class EventSource {
  public:
-  // `list` may be null: whoever made the source then asks it.
+  // `list` may be null: the creator of the source must then check has_events().
   EventSource(EventList* list, EventHandler handler);
   virtual ~EventSource();
   EventSource(const EventSource&) = delete;
@@ -28,7 +29,8 @@ class EventSource {
   void RaiseEvent(ibv_event_type event);
   bool has_events() const { return pending_ != 0; }
   void ForgetEvents() { pending_ = 0; }
-  // Engine only. The handler may do anything, destroy this too as long as the memory stays.
+  // Called by the engine only. The handler may do anything, including destroying this object as
+  // long as its memory stays allocated.
   virtual void DeliverEvents();
 
  private:
@@ -40,13 +42,13 @@ class EventSource {
   bool listed_ = false;
 };
 
-// Sources with events, first come first served, each once. One a worker.
+// The sources with events, in the order of their first event, each at most once. One per worker.
 class EventList {
  public:
   uint32_t size() const { return size_; }
-  // Appends unless it is in the list already.
+  // Appends the source unless it is in the list.
   void Push(EventSource* source);
-  // Null when empty.
+  // Returns null if the list is empty.
   EventSource* Pop();
   void Remove(EventSource* source);
 

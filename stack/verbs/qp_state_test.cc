@@ -20,7 +20,7 @@ ibv_qp_attr To(ibv_qp_state state) {
   return attr;
 }
 
-TEST(QpStateTest, TheWayUp) {
+TEST(QpStateTest, RcMovesFromResetToRts) {
   EXPECT_TRUE(CheckModify(IBV_QPT_RC, IBV_QPS_RESET, To(IBV_QPS_INIT), kInitMask).ok());
   const int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -30,7 +30,7 @@ TEST(QpStateTest, TheWayUp) {
   EXPECT_TRUE(CheckModify(IBV_QPT_RC, IBV_QPS_RTR, To(IBV_QPS_RTS), rts).ok());
 }
 
-TEST(QpStateTest, TheWayUpOfTheUnreliableOnes) {
+TEST(QpStateTest, UcAndUdMoveFromResetToRts) {
   constexpr int kUdInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
   constexpr int kUcRtr =
       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
@@ -53,7 +53,7 @@ TEST(QpStateTest, TheWayUpOfTheUnreliableOnes) {
       << "RC has no such state";
 }
 
-TEST(QpStateTest, WhatMayChangeInSqd) {
+TEST(QpStateTest, AttributesThatMayChangeInSqd) {
   const auto allowed = [](ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) {
     return CheckModify(type, from, To(to), mask | IBV_QP_STATE).ok();
   };
@@ -96,7 +96,7 @@ TEST(QpStateTest, IllegalTransitionsAreRefused) {
   }
 }
 
-TEST(QpStateTest, ErrorAndResetFromAnywhere) {
+TEST(QpStateTest, ErrAndResetAreReachableFromEveryState) {
   for (int from = IBV_QPS_INIT; from <= IBV_QPS_ERR; ++from) {
     const auto state = static_cast<ibv_qp_state>(from);
     EXPECT_TRUE(CheckModify(IBV_QPT_RC, state, To(IBV_QPS_ERR), IBV_QP_STATE).ok());
@@ -105,7 +105,7 @@ TEST(QpStateTest, ErrorAndResetFromAnywhere) {
   EXPECT_FALSE(CheckModify(IBV_QPT_RC, IBV_QPS_RESET, To(IBV_QPS_ERR), IBV_QP_STATE).ok());
 }
 
-TEST(QpStateTest, MessagesNameWhatIsMissingOrTooMuch) {
+TEST(QpStateTest, ErrorsNameMissingAndForbiddenAttributes) {
   EXPECT_THAT(
       std::string(CheckModify(IBV_QPT_RC, IBV_QPS_RESET, To(IBV_QPS_INIT), kInitMask & ~IBV_QP_PORT)
                       .message()),
@@ -120,7 +120,7 @@ TEST(QpStateTest, MessagesNameWhatIsMissingOrTooMuch) {
               HasSubstr("QKEY not allowed"));
 }
 
-TEST(QpStateTest, RangesAtTheLimitAndOnePast) {
+TEST(QpStateTest, AttributesOutOfRangeAreRefused) {
   ibv_qp_attr attr = To(IBV_QPS_RTS);
   const int mask = IBV_QP_MIN_RNR_TIMER;
   attr.min_rnr_timer = 31;
@@ -130,7 +130,7 @@ TEST(QpStateTest, RangesAtTheLimitAndOnePast) {
               HasSubstr("min_rnr_timer is 32; allowed are 0 to 31"));
 }
 
-TEST(QpStateTest, CurrentStateMustAgree) {
+TEST(QpStateTest, CurQpStateMustMatch) {
   ibv_qp_attr attr = To(IBV_QPS_RTS);
   attr.cur_qp_state = IBV_QPS_RTR;
   EXPECT_FALSE(CheckModify(IBV_QPT_RC, IBV_QPS_RTS, attr, IBV_QP_CUR_STATE).ok());

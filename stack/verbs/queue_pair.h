@@ -57,10 +57,10 @@ class QueuePairRow {
 // for a turn.
 class ActiveList : public QueuePairRow<0> {
  public:
-  // Queue pairs that owe their peer an acknowledgement or a NAK, which needs no turn.
+  // Queue pairs that owe their peer an acknowledgement or a NAK. Sending it does not need a turn.
   using OwedAcks = QueuePairRow<1>;
   OwedAcks& owed_acks() { return owed_acks_; }
-  // Removes the queue pair from both.
+  // Removes the queue pair from both FIFOs.
   void Remove(QueuePair* qp) {
     QueuePairRow<0>::Remove(qp);
     owed_acks_.Remove(qp);
@@ -135,9 +135,9 @@ struct alignas(64) SendWqe {
   bool is_atomic() const {
     return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   }
-  // Whether a response of its own completes it, rather than an acknowledgement.
+  // Whether it is completed by a response with data rather than by an acknowledgement.
   bool brings_data() const { return !is_short_send && (opcode == IBV_WR_RDMA_READ || is_atomic()); }
-  // Whether it only changes keys of this side; nothing is sent.
+  // Whether it only changes keys on this side and sends nothing.
   bool is_local() const {
     return !is_short_send &&
            (opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW || opcode == kWrRegMr);
@@ -153,20 +153,20 @@ class QueuePair : public EventSource {
   // it with the completion queues (CompletionQueue::Attach).
   QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventList* events = nullptr);
   ~QueuePair() override;
-  // Whether there was memory for its queues; else it is of no use.
+  // Whether its queues could be allocated; if not, it must not be used.
   bool has_memory() const {
     return sq_ && sq_sge_ && sq_inline_ && rq_ && rq_sge_ && (srq() == nullptr || srq_sge_);
   }
 
   // Post chains of work requests, as ibv_post_send and ibv_post_recv. Return 0, or an errno with
-  // `*bad_wr` at the first request that was not taken: EINVAL for a wrong state, too many SGEs, an
-  // opcode that this queue pair type lacks, or a receive although there is a shared receive queue;
-  // ENOMEM if the queue is full. In IBV_QPS_ERR all requests, in IBV_QPS_SQE sends are taken and
-  // flushed; in IBV_QPS_SQD sends wait. The memory named must stay untouched until the completion.
+  // `*bad_wr` at the first request that was not accepted: EINVAL for a wrong state, too many SGEs,
+  // an opcode that this queue pair type lacks, or a receive although there is a shared receive
+  // queue; ENOMEM if the queue is full. In IBV_QPS_ERR all requests, and in IBV_QPS_SQE sends, are
+  // accepted and flushed; in IBV_QPS_SQD sends wait. The memory must stay untouched until the
+  // completion.
   int PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
   int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
-  // Returns what PostSend() would return for the chain, without posting; 0 if it would take all of
-  // it.
+  // Returns what PostSend() would return for the chain, without posting it.
   int CheckSends(const ibv_send_wr* wr) const;
   // Post one SEND or one receive with one SGE, for callers that post with every message: the
   // request is built in its queue entry. `flags` holds ibv_send_flags without IBV_SEND_INLINE.
@@ -177,7 +177,7 @@ class QueuePair : public EventSource {
   Qpn qpn() const { return qpn_; }
   ibv_qp_type type() const { return init_.type; }
   ibv_qp_state state() const { return attr.qp_state; }
-  // Whether requests are being sent; in IBV_QPS_SQD only those that had begun before.
+  // Whether requests are sent; in IBV_QPS_SQD only those that had begun before.
   bool sends() const { return state() == IBV_QPS_RTS || state() == IBV_QPS_SQD; }
   const QueuePairInitAttr& init() const { return init_; }  // on_event is empty
   SharedReceiveQueue* srq() const { return init_.srq; }
@@ -192,8 +192,8 @@ class QueuePair : public EventSource {
   void OnDrained();
 
   uint32_t PathMtuBytes() const { return 128u << attr.path_mtu; }
-  // Sets the largest datagram of a queue pair that is not connected, from its port; kept over
-  // RESET. A connected queue pair gets its path MTU with RTR.
+  // Sets the largest datagram of a queue pair that is not connected, from its port's MTU. Kept
+  // across RESET. A connected queue pair gets its path MTU with RTR.
   void SetPortMtu(ibv_mtu mtu) {
     port_mtu_ = mtu;
     attr.path_mtu = mtu;
@@ -222,7 +222,7 @@ class QueuePair : public EventSource {
   void FinishSend(ibv_wc_status status);
 
   // Receive queue, for the transport. Takes the next receive for a message, or keeps the one that
-  // was taken and is not complete. Returns false if none is posted.
+  // was taken and is not yet complete. Returns false if none is posted.
   bool TakeRecv() {
     if (srq() == nullptr) [[likely]]
       return rq_head_ != rq_tail_;
@@ -239,8 +239,8 @@ class QueuePair : public EventSource {
   const memory::ProtectionDomain& recv_pd() const {
     return srq() != nullptr ? *srq()->pd() : *init_.pd;
   }
-  // Completes the receive that was taken; sets wr_id and qp_num. `solicited`: the message asked for
-  // an event (IBV_SEND_SOLICITED).
+  // Completes the receive that was taken; sets wr_id and qp_num. `solicited`: the sender requested
+  // an event for the message (IBV_SEND_SOLICITED).
   void CompleteRecv(const ibv_wc& wc, bool solicited = false) {
     WriteRecvCompletion(solicited, [&wc](ibv_wc& place) { place = wc; });
   }
@@ -303,7 +303,7 @@ class QueuePair : public EventSource {
   void FlushSend();
   void FlushRecv();
 
-  // After each change of the state or the path MTU.
+  // Called after each change of the state or the path MTU.
   void SetPlainBytes() {
     const bool takes = type() == IBV_QPT_RC && sends();
     most_plain_bytes_ = takes ? PathMtuBytes() : 0;

@@ -80,7 +80,7 @@ TEST_F(QueuePairTest, PostsAreRefusedInTheWrongState) {
   EXPECT_EQ(Recv(1), 0);
 }
 
-TEST_F(QueuePairTest, QueuesAtTheirLimitAndOnePast) {
+TEST_F(QueuePairTest, PostsToFullQueuesFailWithEnomem) {
   ToRts();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Send(i), 0);
   EXPECT_EQ(Send(3), ENOMEM);
@@ -89,7 +89,7 @@ TEST_F(QueuePairTest, QueuesAtTheirLimitAndOnePast) {
 }
 
 // As the general calls, request by request and refusal by refusal.
-TEST_F(QueuePairTest, OneSendOrReceiveAtATime) {
+TEST_F(QueuePairTest, PostOneSendAndPostOneRecvMatchTheGeneralCalls) {
   EXPECT_EQ(qp_->PostOneSend(1, sge_[0], 0, 0), EINVAL);
   EXPECT_EQ(qp_->PostOneRecv(1, sge_[0]), EINVAL);
   ToRts();
@@ -118,7 +118,7 @@ TEST_F(QueuePairTest, OneSendOrReceiveAtATime) {
   for (const ibv_wc& wc : flushed) EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
 }
 
-TEST_F(QueuePairTest, MessagesOfOnePacketAreToldFromOthersWhenPosted) {
+TEST_F(QueuePairTest, SinglePacketMessagesAreMarkedAtPost) {
   ToRts();
   const auto is_single_packet = [this](int posted) {
     EXPECT_EQ(posted, 0);
@@ -137,7 +137,7 @@ TEST_F(QueuePairTest, MessagesOfOnePacketAreToldFromOthersWhenPosted) {
   EXPECT_FALSE(is_single_packet(Send(1, 1, 0, IBV_WR_RDMA_READ)));
 }
 
-TEST_F(QueuePairTest, ShortSendsAreToldFromOthersWhenPosted) {
+TEST_F(QueuePairTest, ShortSendsAreMarkedAtPost) {
   ToRts();
   const auto is_short = [this](int posted) {
     EXPECT_EQ(posted, 0);
@@ -163,7 +163,7 @@ TEST_F(QueuePairTest, ShortSendsAreToldFromOthersWhenPosted) {
   EXPECT_FALSE(is_short(Send(1))) << "no bytes";
 }
 
-TEST_F(QueuePairTest, BadWorkRequests) {
+TEST_F(QueuePairTest, InvalidWorkRequestsAreRefused) {
   ToRts();
   EXPECT_EQ(Send(1, 3), EINVAL) << "more elements than max_send_sge";
   EXPECT_EQ(Send(1, 2, IBV_SEND_INLINE), 0) << "16 inline bytes";
@@ -178,7 +178,7 @@ TEST_F(QueuePairTest, BadWorkRequests) {
   EXPECT_EQ(Send(1, 2), 0) << "one packet less";
 }
 
-TEST_F(QueuePairTest, BadWrPointsAtTheFirstNotTaken) {
+TEST_F(QueuePairTest, BadWrPointsToTheFirstRequestNotPosted) {
   ToRts();
   ibv_send_wr wr[5] = {};
   for (int i = 0; i < 4; ++i) wr[i].next = &wr[i + 1];
@@ -205,7 +205,7 @@ TEST_F(QueuePairTest, AChainIsCheckedAsAWholeBeforeItIsPosted) {
   EXPECT_EQ(qp_->CheckSends(wr), 0) << "they are flushed one by one";
 }
 
-TEST_F(QueuePairTest, InlineDataIsTakenAtPost) {
+TEST_F(QueuePairTest, InlineDataIsCopiedAtPost) {
   ToRts();
   data_[0] = 7;
   ASSERT_EQ(Send(1, 1, IBV_SEND_INLINE), 0);
@@ -213,7 +213,7 @@ TEST_F(QueuePairTest, InlineDataIsTakenAtPost) {
   EXPECT_EQ(qp_->sq_inline(0)[0], 7);
 }
 
-TEST_F(QueuePairTest, OnlySignalledSuccessCompletes) {
+TEST_F(QueuePairTest, OnlySignaledSuccessesComplete) {
   ToRts();
   Send(1);
   Send(2, 1, IBV_SEND_SIGNALED);
@@ -225,7 +225,7 @@ TEST_F(QueuePairTest, OnlySignalledSuccessCompletes) {
   EXPECT_EQ(all[0].qp_num, 42u);
 }
 
-TEST_F(QueuePairTest, ErrorFlushesWhatIsPostedAndWhatComesAfter) {
+TEST_F(QueuePairTest, ErrFlushesPostedAndLaterRequests) {
   ToRts();
   Send(1);
   Recv(2);
@@ -252,7 +252,7 @@ TEST_F(QueuePairTest, CompletionQueueOverrunIsFatal) {
   EXPECT_EQ(events_, std::vector<ibv_event_type>{IBV_EVENT_QP_FATAL});
 }
 
-TEST_F(QueuePairTest, ResetForgetsEverything) {
+TEST_F(QueuePairTest, ResetDropsAllRequests) {
   ToRts();
   Send(1);
   Recv(2);
@@ -264,7 +264,7 @@ TEST_F(QueuePairTest, ResetForgetsEverything) {
   EXPECT_TRUE(Completions().empty());
 }
 
-TEST(ActiveListTest, FirstComeFirstServedOnceEach) {
+TEST(ActiveListTest, QueuePairsAreServedInOrderAndOnce) {
   ActiveList active;
   memory::ProtectionDomain pd;
   CompletionQueue cq(1);
@@ -288,7 +288,7 @@ TEST(ActiveListTest, FirstComeFirstServedOnceEach) {
   EXPECT_TRUE(active.empty());
 }
 
-TEST(ActiveListTest, WhoOwesAnAnswerNeedsNoTurnForIt) {
+TEST(ActiveListTest, AcknowledgementsNeedNoTurn) {
   ActiveList active;
   memory::ProtectionDomain pd;
   CompletionQueue cq(1);

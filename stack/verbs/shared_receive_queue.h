@@ -1,4 +1,4 @@
-// A shared receive queue: receives that several queue pairs use.
+// A shared receive queue: receives that several queue pairs share.
 #ifndef POLLUX_STACK_VERBS_SHARED_RECEIVE_QUEUE_H_
 #define POLLUX_STACK_VERBS_SHARED_RECEIVE_QUEUE_H_
 
@@ -28,11 +28,11 @@ class alignas(64) SharedReceiveQueue : public EventSource {
   // srq_limit is ignored. `handler` receives IBV_EVENT_SRQ_LIMIT_REACHED.
   SharedReceiveQueue(memory::ProtectionDomain* pd, const ibv_srq_attr& attr, EventList* events,
                      EventHandler handler);
-  // Whether there was memory for its receives; else it is of no use.
+  // Whether its receives could be allocated; if not, it must not be used.
   bool has_memory() const { return wqes_ != nullptr && sges_ != nullptr; }
 
   // As ibv_post_srq_recv. Returns 0, or an errno with `*bad_wr` at the first request that was not
-  // taken: EINVAL (SGEs, length) or ENOMEM (full). The memory named must stay untouched until the
+  // accepted: EINVAL (SGEs, length) or ENOMEM (full). The memory must stay untouched until the
   // completion.
   int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
   // Takes the oldest receive. `sge` must have room for max_sge elements. Returns false if none is

@@ -39,7 +39,7 @@ class SharedReceiveQueueTest : public ::testing::Test {
       }};
 };
 
-TEST_F(SharedReceiveQueueTest, AtTheLimitsAndOnePast) {
+TEST_F(SharedReceiveQueueTest, ReceivesAndTheirElementsAreBounded) {
   EXPECT_EQ(Post(1, 2), 0);
   EXPECT_EQ(Post(1, 3), EINVAL);
   EXPECT_EQ(Post(2), 0);
@@ -55,7 +55,7 @@ TEST_F(SharedReceiveQueueTest, AtTheLimitsAndOnePast) {
   EXPECT_FALSE(srq_.Pop(&wqe, sge));
 }
 
-TEST_F(SharedReceiveQueueTest, LimitEventOnceForEachArming) {
+TEST_F(SharedReceiveQueueTest, EachArmingGivesOneLimitEvent) {
   for (int i = 0; i < 3; ++i) Post(i);
   Arm(2);
   EXPECT_EQ(srq_.attr().srq_limit, 2u);
@@ -90,7 +90,7 @@ TEST_F(SharedReceiveQueueTest, ModifyChangesAllOrNothing) {
   EXPECT_EQ(srq_.Modify(attr, 1 << 10).code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(SharedReceiveQueueTest, ResizeKeepsWhatIsPosted) {
+TEST_F(SharedReceiveQueueTest, ResizeKeepsPostedReceives) {
   // Past the end of the ring.
   for (int i = 0; i < 3; ++i) {
     Post(100 + i);
@@ -112,7 +112,7 @@ TEST_F(SharedReceiveQueueTest, ResizeKeepsWhatIsPosted) {
   EXPECT_EQ(Take(), 9u);
 }
 
-TEST_F(SharedReceiveQueueTest, AQueuePairKeepsWhatItTookUntilItIsComplete) {
+TEST_F(SharedReceiveQueueTest, ATakenReceiveStaysWithItsQueuePairUntilComplete) {
   CompletionQueue cq(8);
   ActiveList active;
   std::vector<ibv_event_type> events;

@@ -1,4 +1,5 @@
-// The addresses of a packet in a few words, by which the next one with the same is recognised.
+// The Ethernet and IP addresses of a packet in three 64-bit words, to recognise the next packet
+// with the same addresses.
 #ifndef POLLUX_STACK_WIRE_ADDRESS_WORDS_H_
 #define POLLUX_STACK_WIRE_ADDRESS_WORDS_H_
 
@@ -12,22 +13,22 @@
 
 namespace pollux::wire {
 
-// The Ethernet header and both IP addresses of packets over IPv4 without a tag, which is nearly
-// every packet. As it is made, those of none.
+// Only packets over IPv4 without a VLAN tag, which are nearly all packets, have such words. A
+// default-constructed object matches no packet.
 class AddressWords {
  public:
   AddressWords() = default;
-  // Those of none when the packet came over IPv6 or has a tag.
+  // Matches no packet if `packet` is over IPv6 or has a tag.
   explicit AddressWords(const RocePacket& packet) {
     if (packet.ip_version == 4 && packet.l3_offset == kEthernetBytes) words_ = Load(packet.frame);
   }
-  // Any packet may be asked about: the EtherType is among the words, and says what stands behind
-  // it.
+  // Can be called for any packet: the words include the EtherType, so packets of other kinds do not
+  // match.
   bool AreOf(const RocePacket& packet) const { return words_ == Load(packet.frame); }
 
  private:
   using Words = std::array<uint64_t, 3>;
-  // The first fourteen bytes in two words that overlap.
+  // Loads the first fourteen bytes as two overlapping words.
   static_assert(kEthernetBytes == 14);
   static Words Load(const uint8_t* frame) {
     return {LoadBe64(frame), LoadBe64(frame + kEthernetBytes - sizeof(uint64_t)),

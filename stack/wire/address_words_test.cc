@@ -15,7 +15,7 @@ RocePacket Parsed(const std::vector<uint8_t>& frame) {
   return packet;
 }
 
-TEST(AddressWordsTest, EachByteOfTheAddressesCounts) {
+TEST(AddressWordsTest, EveryAddressByteIsCompared) {
   std::vector<uint8_t> frame = FromHex(kUcSendOnlyIpv4);
   const RocePacket packet = Parsed(frame);
   const AddressWords words(packet);
@@ -29,7 +29,7 @@ TEST(AddressWordsTest, EachByteOfTheAddressesCounts) {
   }
 }
 
-TEST(AddressWordsTest, NoPacketHasThoseOfNone) {
+TEST(AddressWordsTest, EmptyIpv6AndVlanAddressesMatchNothing) {
   std::vector<uint8_t> frame = FromHex(kUcSendOnlyIpv4);
   std::vector<uint8_t> frame6 = FromHex(kUcSendOnlyIpv6);
   EXPECT_FALSE(AddressWords().AreOf(Parsed(frame)));

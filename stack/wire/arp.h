@@ -37,8 +37,8 @@ struct ArpPacket {
   friend bool operator==(const ArpPacket&, const ArpPacket&) = default;
 };
 
-// Nothing when `length` is short (more, Ethernet padding, is allowed), or when it is not about IPv4
-// over Ethernet. Any operation is returned.
+// Returns nothing if `length` is too short (it may be longer: Ethernet padding), or if the packet
+// is not about IPv4 over Ethernet. Accepts any operation.
 std::optional<ArpPacket> ParseArp(const uint8_t* p, size_t length);
 // Writes kArpBytes.
 void EmitArp(const ArpPacket& packet, uint8_t* p);

@@ -142,7 +142,7 @@ struct Bth {
 inline Bth ParseBth(const uint8_t* p) {
   namespace at = bth_fields;
   const uint8_t flags = p[at::kFlags];
-  // Each 24-bit number is loaded with the byte before it.
+  // Each 24-bit number is loaded together with the byte before it.
   const uint32_t qpn_word = LoadBe32(p + at::kDestQpn - 1);
   const uint32_t psn_word = LoadBe32(p + at::kPsn - 1);
   return {.opcode = static_cast<Opcode>(p[at::kOpcode]),

@@ -20,7 +20,7 @@ TEST(OpcodeTableTest, KnowsExactlyTheDeclaredOpcodes) {
   }
 }
 
-TEST(OpcodeTableTest, NamesAreDistinctAndTellTheTransport) {
+TEST(OpcodeTableTest, NamesAreDistinctAndStartWithTheTransport) {
   std::set<std::string> names;
   for (int i = 0; i < 256; ++i) {
     const OpcodeInfo* info = FindOpcode(static_cast<uint8_t>(i));
@@ -32,7 +32,7 @@ TEST(OpcodeTableTest, NamesAreDistinctAndTellTheTransport) {
 }
 
 // IB specification table 38, by operation.
-TEST(OpcodeTableTest, HeadersFollowFromOperation) {
+TEST(OpcodeTableTest, HeadersMatchTheOperation) {
   for (int i = 0; i < 256; ++i) {
     const OpcodeInfo* info = FindOpcode(static_cast<uint8_t>(i));
     if (info == nullptr) continue;
@@ -53,7 +53,7 @@ TEST(OpcodeTableTest, HeadersFollowFromOperation) {
   }
 }
 
-TEST(OpcodeTableTest, OffsetsOfSeveralHeaders) {
+TEST(OpcodeTableTest, OffsetsOfExtendedHeadersFollowTheirOrder) {
   const OpcodeInfo& write = *FindOpcode(static_cast<uint8_t>(Opcode::kRcWriteOnlyImm));
   EXPECT_EQ(ExtHeaderOffset(write.headers, kHasReth), 0);
   EXPECT_EQ(ExtHeaderOffset(write.headers, kHasImmediate), 16);
@@ -66,7 +66,7 @@ TEST(OpcodeTableTest, OffsetsOfSeveralHeaders) {
   EXPECT_EQ(ud.header_bytes, 12);
 }
 
-TEST(BthTest, EmitsFieldsAtTheirPlaces) {
+TEST(BthTest, EmitsFieldsAtTheirOffsets) {
   Bth bth;
   bth.opcode = Opcode::kRcWriteLast;
   bth.solicited = true;
@@ -83,7 +83,7 @@ TEST(BthTest, EmitsFieldsAtTheirPlaces) {
   EXPECT_EQ(bytes, expected);
 }
 
-TEST(BthTest, EveryBitSurvivesTheRoundTrip) {
+TEST(BthTest, EveryBitRoundTrips) {
   // All bits but the reserved ones: six in byte 4, seven in byte 8.
   for (size_t bit = 0; bit < kBthBytes * 8; ++bit) {
     const size_t byte = bit / 8;
@@ -98,7 +98,7 @@ TEST(BthTest, EveryBitSurvivesTheRoundTrip) {
   }
 }
 
-TEST(PkeyTest, Matching) {
+TEST(PkeyTest, PkeysOfTwoLimitedMembersDoNotMatch) {
   EXPECT_TRUE(PkeysMatch(0xFFFF, 0xFFFF));
   EXPECT_TRUE(PkeysMatch(0xFFFF, 0x7FFF));
   EXPECT_TRUE(PkeysMatch(0x7FFF, 0xFFFF));

@@ -1,4 +1,4 @@
-// CRC-32 (IEEE 802.3, reflected) by each of the ways that processors offer.
+// CRC-32 (IEEE 802.3, reflected), in several implementations.
 #ifndef POLLUX_STACK_WIRE_CRC32_H_
 #define POLLUX_STACK_WIRE_CRC32_H_
 
@@ -9,28 +9,30 @@
 
 namespace pollux::wire {
 
-// The ways there are. `kIsal` is ISA-L's choice among its own. The last three multiply without
-// carries, so many bits at a time; of what is shorter than their vectors they do it in 128 bits.
-// Source: Intel, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (2009).
+// The available implementations. `kIsal` is ISA-L, which chooses among its own. The last three use
+// carry-less multiplication on 128, 256 or 512 bits at a time; data shorter than their vectors is
+// processed 128 bits at a time. Source: Intel, "Fast CRC Computation for Generic Polynomials Using
+// PCLMULQDQ Instruction" (2009).
 enum class CrcKernel : uint8_t { kTable, kIsal, kFold128, kFold256, kFold512 };
 inline constexpr CrcKernel kCrcKernels[] = {CrcKernel::kTable, CrcKernel::kIsal,
                                             CrcKernel::kFold128, CrcKernel::kFold256,
                                             CrcKernel::kFold512};
 
-// "table", "isal", "fold128", ...
+// Returns "table", "isal", "fold128" and so on.
 const char* Name(CrcKernel kernel);
-// Whether the processor has its instructions and the operating system keeps its registers.
+// Whether the processor has the kernel's instructions and the operating system saves its registers.
 bool Has(CrcKernel kernel);
 
-// Continues a running CRC (0 at first, in the complemented form in which zlib's crc32 chains it)
-// over `n` bytes, by `kernel`, which Has().
+// Continues a running CRC over `n` bytes with `kernel`, for which Has() must be true. `crc` is 0 at
+// first, and in the complemented form in which zlib's crc32 chains it.
 uint32_t Crc32By(CrcKernel kernel, uint32_t crc, const uint8_t* data, size_t n);
-// The same by one that suits `n`.
+// The same, with a kernel that suits `n`.
 uint32_t Crc32(uint32_t crc, const uint8_t* data, size_t n);
 
-// What the folding ways are made of. A sum stands for the CRC of what was added to it, a block of
-// 16 bytes after the other, from the first byte of the message or from any number of zeros before
-// it; the running CRC is added to the first four bytes. Folds `blocks` more into it.
+// The inner functions of the folding kernels: each folds `blocks` more blocks of 16 bytes into
+// `sum`. A sum has the same CRC as all the data folded into it, which begins with the first byte of
+// the message or with any number of zeros before it. The running CRC is XORed into the first four
+// bytes.
 using FoldFunction = __m128i (*)(__m128i sum, const uint8_t* data, size_t blocks);
 __m128i FoldBlocks128(__m128i sum, const uint8_t* data, size_t blocks);
 __m128i FoldBlocks256(__m128i sum, const uint8_t* data, size_t blocks);

@@ -1,6 +1,6 @@
-// One step of a CRC by carry-less multiplication, in 128 bits. For crc32.cc and icrc.cc, whose
-// functions that use it bear the same target. All values are reflected: the lowest bit of a
-// register is the coefficient of its highest power.
+// One step of a CRC by carry-less multiplication, in 128 bits. For crc32.cc and icrc.cc; the
+// functions there that use it must have the same target attribute. All values are reflected: the
+// lowest bit of a register is the coefficient of its highest power.
 #ifndef POLLUX_STACK_WIRE_CRC32_FOLD_H_
 #define POLLUX_STACK_WIRE_CRC32_FOLD_H_
 
@@ -14,9 +14,9 @@ namespace pollux::wire::fold {
 inline constexpr uint32_t kPolynomial = 0xEDB88320;
 inline constexpr size_t kBlock = 16;  // bytes
 
-// x^power modulo the polynomial as a factor: the product of two registers of 64 bits comes out
-// shifted by one bit and by the 31 that 32 bits have to spare, so that a register times this factor
-// stands for the register times x^power * x^32.
+// x^power modulo the polynomial, as a factor. In a 64-bit register it represents x^power * x^31,
+// and the product of two 64-bit registers is shifted by one more bit, so multiplying a register by
+// this factor multiplies its value by x^power * x^32.
 constexpr uint64_t Factor(unsigned power) {
   uint32_t remainder = 0x80000000;  // x^0
   for (; power > 0; --power) {
@@ -25,7 +25,7 @@ constexpr uint64_t Factor(unsigned power) {
   return uint64_t{remainder} << 1;
 }
 
-// What moves the two halves of a sum on by so many bits.
+// The factors that advance the two halves of a sum by `bits` bits.
 struct Factors {
   explicit constexpr Factors(unsigned bits)
       : low(static_cast<int64_t>(Factor(bits + 32))),
@@ -37,7 +37,7 @@ inline __m128i LoadBlock(const uint8_t* from) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
 }
 
-// The sum moved on by a block, to which the next block is added.
+// Advances the sum by one block and adds the next block to it.
 __attribute__((target("pclmul"), always_inline)) inline __m128i Fold(__m128i sum, __m128i next) {
   constexpr Factors kByBlock(128);
   const __m128i factors = _mm_set_epi64x(kByBlock.high, kByBlock.low);
@@ -46,8 +46,8 @@ __attribute__((target("pclmul"), always_inline)) inline __m128i Fold(__m128i sum
   return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-// The polynomial with its highest power, and what it must be multiplied by to become 1 modulo
-// x^32 counted from the lowest bit.
+// The polynomial including its highest power, and its inverse modulo x^32; for the inverse the
+// lowest bit is the coefficient of x^0.
 inline constexpr uint64_t kWholePolynomial = uint64_t{kPolynomial} << 1 | 1;
 constexpr uint64_t InverseOfPolynomial() {
   uint64_t inverse = 0;
@@ -60,18 +60,18 @@ constexpr uint64_t InverseOfPolynomial() {
   return inverse;
 }
 
-// The CRC of a message whose blocks were folded into `sum`, complemented.
+// Returns the complemented CRC of a message whose blocks were folded into `sum`.
 __attribute__((target("pclmul"), always_inline)) inline uint32_t Reduce(__m128i sum) {
   const __m128i factors =
       _mm_set_epi64x(static_cast<int64_t>(Factor(96)), static_cast<int64_t>(Factor(64)));
   const __m128i last = _mm_set_epi64x(static_cast<int64_t>(kWholePolynomial),
                                       static_cast<int64_t>(InverseOfPolynomial()));
   const __m128i low_word = _mm_set_epi32(0, 0, 0, -1);
-  // From 128 bits to 96, and to 64.
+  // Reduces 128 bits to 96, and those to 64.
   sum = _mm_xor_si128(_mm_clmulepi64_si128(sum, factors, 0x10), _mm_srli_si128(sum, 8));
   sum = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(sum, low_word), factors, 0x00),
                       _mm_srli_si128(sum, 4));
-  // A multiple of the polynomial clears the low word.
+  // Adding a multiple of the polynomial clears the low word.
   const __m128i multiple = _mm_and_si128(_mm_clmulepi64_si128(sum, last, 0x00), low_word);
   sum = _mm_xor_si128(sum, _mm_clmulepi64_si128(multiple, last, 0x10));
   return ~static_cast<uint32_t>(_mm_cvtsi128_si64(sum) >> 32);

@@ -43,7 +43,7 @@ TEST_P(CrcKernelTest, AgreesWithZlibAtEveryShortLengthAndAlignment) {
 }
 
 // Up to what no frame exceeds, from anywhere, in one piece and in several.
-TEST_P(CrcKernelTest, AgreesWithZlibAtEveryLengthInAnyPieces) {
+TEST_P(CrcKernelTest, AgreesWithZlibForEveryLengthInPieces) {
   constexpr size_t kMax = 5000, kAlignments = 64, kPieces = 4;
   const auto bytes = RandomBytes(kAlignments + kMax);
   Random random(1);
@@ -64,7 +64,7 @@ TEST_P(CrcKernelTest, AgreesWithZlibAtEveryLengthInAnyPieces) {
 }
 
 // What stands on both sides of the data is not read: each buffer is as long as its data.
-TEST_P(CrcKernelTest, StaysWithinTheData) {
+TEST_P(CrcKernelTest, ReadsOnlyTheData) {
   for (size_t n = 1; n <= 300; ++n) {
     const auto bytes = RandomBytes(n);
     ASSERT_EQ(Crc32By(GetParam(), 0, bytes.data(), n), Zlib(0, bytes.data(), n)) << n;

@@ -12,7 +12,7 @@ namespace pollux::wire {
 
 inline constexpr size_t kEthernetBytes = 14;  // without a tag
 inline constexpr size_t kVlanTagBytes = 4;
-// Of a tag's 16 bits: priority 3 bits, DEI 1, VLAN ID 12.
+// The fields of a tag's 16 bits are: priority 3 bits, DEI 1, VLAN ID 12.
 inline constexpr uint16_t kVlanIdMask = 0x0FFF;
 inline constexpr int kVlanPriorityShift = 13;
 inline constexpr MacAddress kBroadcastMac = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};

@@ -1,5 +1,4 @@
-// The headers that the next packet of a flow is expected to have, by which it is recognised at
-// once.
+// The headers that the next packet of a flow is expected to have, to recognise it quickly.
 #ifndef POLLUX_STACK_WIRE_EXPECTED_HEADERS_H_
 #define POLLUX_STACK_WIRE_EXPECTED_HEADERS_H_
 
@@ -20,13 +19,13 @@
 
 namespace pollux::wire {
 
-// Learned from a packet that passed all checks. A packet with the same bytes, except in fields that
-// differ between packets of a flow, passes those checks that depend on the same bytes alone: the
-// addresses, the destination QPN, the P_Key, the protocols and versions. Only packets over IPv4
-// without a tag and without a UDP checksum are learned, as nearly every packet is.
+// The headers are learned from a packet that passed all checks. A packet with the same bytes,
+// except in fields that vary within a flow, passes all checks that depend only on the compared
+// bytes: of addresses, destination QPN, P_Key, protocols and versions. Only packets over IPv4
+// without a VLAN tag and without a UDP checksum, which are nearly all packets, are learned.
 class ExpectedHeaders {
  public:
-  // The functions that take a frame need at least so many bytes of it.
+  // The functions that take a frame need at least this many bytes of it.
   static constexpr size_t kMinFrameBytes =
       kEthernetBytes + kIpv4Bytes + kUdpBytes + kBthBytes + kIcrcBytes;
 
@@ -39,12 +38,13 @@ class ExpectedHeaders {
   static bool IsIpv4(const uint8_t* frame) {
     return LoadBe16(frame + ethernet::kType) == kEtherTypeIpv4;
   }
-  // Null for an opcode that is not in the table.
+  // Returns null for an opcode that is not in the table.
   static const OpcodeInfo* OpcodeInfoOf(const uint8_t* frame) {
     return FindOpcode(frame[kBthOffset + bth_fields::kOpcode]);
   }
 
-  // Takes the headers of `packet`, which has passed all checks, or none if it is not of that kind.
+  // Stores the headers of `packet`, which must have passed all checks. Calls Forget() if the packet
+  // is not of the kind described above.
   void Learn(const RocePacket& packet) {
     if (packet.ip_version != 4 || packet.l3_offset != kEthernetBytes ||
         LoadBe16(packet.frame + kUdpOffset + udp::kChecksum) != 0) {
@@ -53,21 +53,21 @@ class ExpectedHeaders {
     }
     for (size_t i = 0; i < kBlocks; ++i) blocks_[i] = Masked(packet.frame, i);
   }
-  // No packet is expected.
+  // From now on no packet is expected.
   void Forget() {
     for (__m128i& block : blocks_) block = _mm_setzero_si128();
   }
 
   // A message of one packet.
   struct SinglePacketMessage {
-    const uint8_t* ext;  // behind the BTH: the extended headers, then the payload
-    size_t ext_bytes;    // extended headers and payload; not 0, without the pad
+    const uint8_t* ext;  // after the BTH: the extended headers, then the payload
+    size_t ext_bytes;    // extended headers and payload, without the pad; never 0
     size_t l3_bytes;     // from the IP header to the end of the pad, where the ICRC is
     Psn psn;
     bool ack_request;
     bool solicited;
   };
-  // As Parse(), but only for packets without a CE mark and with at least one byte behind the BTH.
+  // As Parse(), but only for packets without a CE mark and with at least one byte after the BTH.
   // Checks neither the opcode nor the length of its extended headers.
   [[gnu::always_inline]] bool ParseSinglePacket(const uint8_t* frame, size_t length,
                                                 SinglePacketMessage* message) const {
@@ -95,9 +95,9 @@ class ExpectedHeaders {
     return static_cast<Opcode>(frame[kBthOffset + bth_fields::kOpcode]);
   }
 
-  // True if the frame has these headers and is well-formed; `*packet` is then as ParseRocePacket()
-  // makes it. Otherwise it may be any frame, and that function tells. `length` is in bytes. Reads
-  // nothing beyond it. The ICRC is not checked.
+  // Returns true if the frame has these headers and is well-formed; `*packet` is then what
+  // ParseRocePacket() would return. Otherwise the frame may be of any kind: call ParseRocePacket()
+  // for it. Reads at most `length` bytes. Does not check the ICRC.
   bool Parse(const uint8_t* frame, size_t length, RocePacket* packet) const {
     if (!HasHeaders(frame)) return false;
     const uint8_t* ip = frame + kEthernetBytes;
@@ -120,12 +120,12 @@ class ExpectedHeaders {
   static constexpr size_t kHeaderBytes = kBthOffset + kBthBytes;
   static constexpr size_t kBlock = sizeof(__m128i);
   static constexpr size_t kBlocks = (kHeaderBytes + kBlock - 1) / kBlock;
-  // The last block overlaps the one before it, so that none reaches beyond the headers.
+  // The last block overlaps the one before it, so that no block extends beyond the headers.
   static constexpr size_t BlockOffset(size_t i) {
     return i + 1 < kBlocks ? i * kBlock : kHeaderBytes - kBlock;
   }
 
-  // Zeros where packets of a flow differ.
+  // Zero in the bits that vary between packets of a flow.
   using Mask = std::array<uint8_t, kHeaderBytes>;
   static constexpr Mask kMask = [] {
     Mask mask{};

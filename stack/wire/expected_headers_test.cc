@@ -40,7 +40,7 @@ class ExpectedHeadersTest : public ::testing::Test {
   ExpectedHeaders headers_;
 };
 
-TEST_F(ExpectedHeadersTest, ParseGivesWhatTheFullParserGives) {
+TEST_F(ExpectedHeadersTest, ParseMatchesTheFullParser) {
   RocePacket packet;
   ASSERT_TRUE(headers_.Parse(frame_.data(), frame_.size(), &packet));
   EXPECT_EQ(packet.frame, learned_.frame);
@@ -58,7 +58,7 @@ TEST_F(ExpectedHeadersTest, ParseGivesWhatTheFullParserGives) {
   EXPECT_EQ(ExpectedHeaders::DestQpn(frame_.data()), learned_.bth.dest_qpn);
 }
 
-TEST_F(ExpectedHeadersTest, AShortMessageHasThePacketsFields) {
+TEST_F(ExpectedHeadersTest, ParseSinglePacketReturnsTheFieldsOfThePacket) {
   ExpectedHeaders::SinglePacketMessage message;
   ASSERT_TRUE(headers_.ParseSinglePacket(frame_.data(), frame_.size(), &message));
   EXPECT_EQ(message.ext, frame_.data() + learned_.ext_offset);
@@ -76,7 +76,7 @@ TEST_F(ExpectedHeadersTest, AShortMessageHasThePacketsFields) {
 }
 
 // Whatever bit of the frame is another one, also with a right IP checksum.
-TEST_F(ExpectedHeadersTest, TakesNothingThatTheFullParserRefusesOrSeesDifferently) {
+TEST_F(ExpectedHeadersTest, AcceptsOnlyFramesThatTheFullParserParsesEqually) {
   int taken = 0;
   for (size_t bit = 0; bit < 8 * frame_.size(); ++bit) {
     for (const bool checksummed : {false, true}) {
@@ -122,7 +122,7 @@ TEST_F(ExpectedHeadersTest, FieldsThatDifferBetweenPacketsOfAFlowMayDiffer) {
   EXPECT_TRUE(Parses(frame_));
 }
 
-TEST_F(ExpectedHeadersTest, ALengthThatContradictsAnotherIsNotTaken) {
+TEST_F(ExpectedHeadersTest, ContradictoryLengthsAreRefused) {
   for (const size_t shorter : {1u, 4u, 20u}) {
     std::vector<uint8_t> cut(frame_.begin(), frame_.end() - static_cast<ptrdiff_t>(shorter));
     EXPECT_FALSE(Parses(cut)) << shorter;
@@ -136,7 +136,7 @@ TEST_F(ExpectedHeadersTest, ALengthThatContradictsAnotherIsNotTaken) {
   EXPECT_FALSE(Parses(udp_differs));
 }
 
-TEST_F(ExpectedHeadersTest, NothingIsExpectedAtFirstNorAfterForget) {
+TEST_F(ExpectedHeadersTest, NothingIsExpectedInitiallyOrAfterForget) {
   RocePacket packet;
   const ExpectedHeaders none;
   EXPECT_FALSE(none.Parse(frame_.data(), frame_.size(), &packet));

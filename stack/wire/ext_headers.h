@@ -17,7 +17,7 @@ inline constexpr size_t kAtomicEthBytes = 28;
 inline constexpr size_t kAtomicAckEthBytes = 8;
 inline constexpr size_t kDethBytes = 8;
 
-// All fields in host order unless said.
+// All fields are in host byte order unless noted.
 struct Reth {
   uint64_t address = 0;
   uint32_t rkey = 0;
@@ -55,19 +55,20 @@ inline constexpr uint8_t kNakRemoteOperational = 0x63;
 constexpr bool IsAck(uint8_t syndrome) { return (syndrome & 0xE0) == 0x00; }
 constexpr bool IsRnrNak(uint8_t syndrome) { return (syndrome & 0xE0) == 0x20; }
 constexpr bool IsNak(uint8_t syndrome) { return (syndrome & 0xE0) == 0x60; }
-// "ACK", "RNR NAK", "NAK PSN sequence error"; "reserved".
+// Returns "ACK", "RNR NAK", "NAK PSN sequence error" and so on, or "reserved".
 const char* SyndromeName(uint8_t syndrome);
 
-// The delay that an RNR timer code (5 bits) stands for. Source: IB specification table 45.
+// The delay for an RNR timer code (5 bits). Source: IB specification table 45.
 uint32_t RnrDelayUs(uint8_t code);
-// 4.096 us * 2^code for code 1..31; 0 (never) for code 0. Local ACK timeout, CM timeouts.
+// Returns 4.096 us * 2^code for codes 1 to 31, and 0 (never) for code 0. Used for the local ACK
+// timeout and CM timeouts.
 constexpr uint64_t TimeoutCodeNs(uint8_t code) {
   constexpr uint64_t kUnitNs = 4096;
   code &= 0x1F;
   return code == 0 ? 0 : kUnitNs << code;
 }
 
-// Each reads or writes exactly its k...Bytes at `p`.
+// Each function reads or writes exactly the bytes of its header (kRethBytes and so on) at `p`.
 Reth ParseReth(const uint8_t* p);
 void EmitReth(const Reth& reth, uint8_t* p);
 Aeth ParseAeth(const uint8_t* p);
@@ -78,7 +79,7 @@ AtomicEth ParseAtomicEth(const uint8_t* p);
 void EmitAtomicEth(const AtomicEth& atomic, uint8_t* p);
 uint64_t ParseAtomicAckEth(const uint8_t* p);
 void EmitAtomicAckEth(uint64_t original, uint8_t* p);
-// Network order in, network order out: immediate data is opaque.
+// Immediate data is opaque and stays in network byte order.
 uint32_t ParseImmediate(const uint8_t* p);
 void EmitImmediate(uint32_t immediate_be, uint8_t* p);
 uint32_t ParseIeth(const uint8_t* p);

@@ -14,7 +14,7 @@ std::array<uint8_t, kBytes> Counting() {
   return bytes;
 }
 
-TEST(ExtHeadersTest, Reth) {
+TEST(ExtHeadersTest, RethRoundTrips) {
   const auto bytes = Counting<kRethBytes>();
   const Reth reth = ParseReth(bytes.data());
   EXPECT_EQ(reth.address, 0x0102030405060708u);
@@ -25,7 +25,7 @@ TEST(ExtHeadersTest, Reth) {
   EXPECT_EQ(again, bytes);
 }
 
-TEST(ExtHeadersTest, Aeth) {
+TEST(ExtHeadersTest, AethRoundTrips) {
   const auto bytes = Counting<kAethBytes>();
   EXPECT_EQ(ParseAeth(bytes.data()), (Aeth{0x01, 0x020304}));
   std::array<uint8_t, kAethBytes> again;
@@ -42,7 +42,7 @@ TEST(ExtHeadersTest, DethReservedByteIsZero) {
   EXPECT_EQ(again, bytes);
 }
 
-TEST(ExtHeadersTest, AtomicEth) {
+TEST(ExtHeadersTest, AtomicEthRoundTrips) {
   const auto bytes = Counting<kAtomicEthBytes>();
   const AtomicEth atomic = ParseAtomicEth(bytes.data());
   EXPECT_EQ(atomic.address, 0x0102030405060708u);
@@ -54,7 +54,7 @@ TEST(ExtHeadersTest, AtomicEth) {
   EXPECT_EQ(again, bytes);
 }
 
-TEST(ExtHeadersTest, SmallOnes) {
+TEST(ExtHeadersTest, AtomicAckEthAndIethRoundTrip) {
   const auto eight = Counting<kAtomicAckEthBytes>();
   EXPECT_EQ(ParseAtomicAckEth(eight.data()), 0x0102030405060708u);
   std::array<uint8_t, kAtomicAckEthBytes> again8;
@@ -72,7 +72,7 @@ TEST(ExtHeadersTest, SmallOnes) {
   EXPECT_EQ(again4, four);
 }
 
-TEST(AethSyndromeTest, Classes) {
+TEST(AethSyndromeTest, SyndromesHaveTheirClass) {
   EXPECT_TRUE(IsAck(0x00));
   EXPECT_TRUE(IsAck(kAckNoCredits));
   EXPECT_FALSE(IsAck(0x20));
@@ -85,7 +85,7 @@ TEST(AethSyndromeTest, Classes) {
   EXPECT_FALSE(IsNak(0x80));
 }
 
-TEST(AethSyndromeTest, Names) {
+TEST(AethSyndromeTest, SyndromesHaveTheirName) {
   EXPECT_STREQ(SyndromeName(kNakPsnSequence), "NAK PSN sequence error");
   EXPECT_STREQ(SyndromeName(kNakInvalidRequest), "NAK invalid request");
   EXPECT_STREQ(SyndromeName(kNakRemoteAccess), "NAK remote access error");
@@ -94,7 +94,7 @@ TEST(AethSyndromeTest, Names) {
 }
 
 // From code 2 on, delays double every second code, and the odd ones lie 1.5 times above.
-TEST(RnrTimerTest, FollowsItsSeries) {
+TEST(RnrTimerTest, FollowsTheSeriesOfTheSpecification) {
   EXPECT_EQ(RnrDelayUs(0), 655360u);
   EXPECT_EQ(RnrDelayUs(1), 10u);
   EXPECT_EQ(RnrDelayUs(31), 491520u);
@@ -104,7 +104,7 @@ TEST(RnrTimerTest, FollowsItsSeries) {
   }
 }
 
-TEST(TimeoutCodeTest, FourMicrosecondsDoubling) {
+TEST(TimeoutCodeTest, StartsAtFourMicrosecondsAndDoubles) {
   EXPECT_EQ(TimeoutCodeNs(0), 0u);
   EXPECT_EQ(TimeoutCodeNs(1), 8192u);
   EXPECT_EQ(TimeoutCodeNs(14), 67108864u);

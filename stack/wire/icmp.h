@@ -29,12 +29,12 @@ struct IcmpEcho {
   friend bool operator==(const IcmpEcho&, const IcmpEcho&) = default;
 };
 
-// Parses an ICMP message of exactly `length` bytes, as the IP header says. Nothing when it is
-// short, its checksum is wrong, or it is no echo request or reply. The data are the bytes after
-// kIcmpEchoBytes.
+// Parses an ICMP message of exactly `length` bytes, as given by the IP header. Returns nothing if
+// it is too short, its checksum is wrong, or it is not an echo request or reply. The data is the
+// bytes after kIcmpEchoBytes.
 std::optional<IcmpEcho> ParseIcmpEcho(const uint8_t* p, size_t length);
-// Writes the header before data that stand in their place already, and the checksum over all
-// `length` bytes, header included.
+// Writes the header in front of data that is already in place, with the checksum of all `length`
+// bytes, header included.
 void EmitIcmpEcho(const IcmpEcho& echo, uint8_t* p, size_t length);
 
 }  // namespace pollux::wire

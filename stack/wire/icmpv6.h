@@ -30,14 +30,15 @@ enum Icmpv6Type : uint8_t {
   kIcmpv6Mldv2Report = 143,
 };
 
-// Whether the message of exactly `length` bytes at `p` has the right checksum under the IPv6 header
-// at `l3`, and the length of a header at least.
+// Whether the message of `length` bytes at `p` is at least as long as an ICMPv6 header and has the
+// right checksum for the IPv6 header at `l3`.
 bool Icmpv6ChecksumIsValid(const uint8_t* l3, const uint8_t* p, size_t length);
-// Writes type, code 0 and the checksum of all `length` bytes, when the rest stands in its place.
+// Writes the type, code 0 and the checksum of all `length` bytes. The rest of the message, and the
+// IPv6 header at `l3`, must already be in place.
 void CloseIcmpv6(uint8_t type, const uint8_t* l3, uint8_t* p, size_t length);
 
-// As ParseIcmpEcho() and EmitIcmpEcho(), with ICMPv6's types; the checksum is for the caller to
-// verify, once for every kind of message.
+// As ParseIcmpEcho() and EmitIcmpEcho(), with the types of ICMPv6. The parser does not verify the
+// checksum: the caller does, once for all kinds of messages.
 std::optional<IcmpEcho> ParseIcmpv6Echo(const uint8_t* p, size_t length);
 void EmitIcmpv6Echo(const IcmpEcho& echo, const uint8_t* l3, uint8_t* p, size_t length);
 

@@ -34,10 +34,10 @@ struct IcrcChoice {
     return bytes <= narrow_bytes ? CrcKernel::kFold128 : wide;
   }
 };
-// The choice for a machine that Has() these kernels besides those that every machine has.
+// The choice for a machine on which Has() is true for these kernels, besides kTable and kIsal.
 constexpr IcrcChoice ChooseIcrc(bool has_128, bool has_256, bool has_512) {
-  // The lengths up to which one pass with 128-bit vectors is faster than wider vectors or, without
-  // those, than ISA-L after the headers.
+  // Up to these lengths one pass with 128-bit vectors is faster than with wider vectors or, if
+  // there are none, than ISA-L after the headers.
   constexpr size_t kBesideWider = 144, kBesideIsal = 320;
   const bool wider = has_256 || has_512;
   return {.narrow_bytes = !has_128 ? 0
@@ -55,7 +55,7 @@ CrcKernel IcrcKernel(size_t bytes);
 uint32_t ComputeIcrc(const RocePacket& packet);
 // Whether the four bytes at packet.icrc_offset hold the correct ICRC.
 bool IcrcIsValid(const RocePacket& packet);
-// Whether the four bytes behind the `bytes` bytes at `l3` hold their ICRC. As Icrc().
+// Whether the four bytes after the `bytes` bytes at `l3` hold the correct ICRC. As Icrc().
 inline bool IcrcIsValid(const uint8_t* l3, uint8_t ip_version, size_t bytes) {
   return Icrc(l3, ip_version, bytes) == __builtin_bswap32(LoadBe32(l3 + bytes));
 }

@@ -24,7 +24,7 @@ RocePacket ParseOk(const std::vector<uint8_t>& frame) {
   return packet;
 }
 
-TEST(IcrcTest, StoredLeastSignificantByteFirst) {
+TEST(IcrcTest, IsStoredLeastSignificantByteFirst) {
   const auto frame = FromHex(kUcSendOnlyIpv4);
   EXPECT_EQ(ComputeIcrc(ParseOk(frame)), 0xF353F378u);
   std::array<uint8_t, 4> bytes;
@@ -68,7 +68,7 @@ std::vector<IcrcChoice> ChoicesPossibleHere() {
 }
 
 // Whatever a packet holds, however long it is and wherever it lies.
-TEST(IcrcTest, EveryKernelAndEveryChoiceGivesTheSame) {
+TEST(IcrcTest, AllKernelsAndChoicesAgree) {
   const std::vector<IcrcChoice> choices = ChoicesPossibleHere();
   constexpr size_t kMax = 5000;
   constexpr size_t kBefore = 14;  // an Ethernet header
@@ -108,7 +108,7 @@ TEST(IcrcTest, TableAgreesWithZlib) {
 
 // For each combination of what a machine may have: what is taken for short and for long ones, and
 // never what it has not.
-TEST(IcrcTest, ChoiceIsTheWidestThatIsThere) {
+TEST(IcrcTest, ChoosesTheWidestAvailableKernel) {
   constexpr auto k128 = CrcKernel::kFold128, k256 = CrcKernel::kFold256;
   constexpr auto k512 = CrcKernel::kFold512, kIsal = CrcKernel::kIsal;
   struct Case {
@@ -133,15 +133,15 @@ TEST(IcrcTest, ChoiceIsTheWidestThatIsThere) {
 }
 
 // Where one is chosen it is one that this machine has.
-TEST(IcrcTest, ChosenKernelIsThere) {
+TEST(IcrcTest, TheChosenKernelIsAvailable) {
   for (size_t bytes = 40; bytes <= 5000; ++bytes) EXPECT_TRUE(Has(IcrcKernel(bytes))) << bytes;
 }
 
-TEST(IcrcTest, Ipv4Mask) {
+TEST(IcrcTest, OnlyVariantIpv4FieldsAreMasked) {
   ExpectExactlyTheseMasked(kUcSendOnlyIpv4, 14, {1, 8, 10, 11, 26, 27, 32}, false);
 }
 
-TEST(IcrcTest, Ipv6Mask) {
+TEST(IcrcTest, OnlyVariantIpv6FieldsAreMasked) {
   ExpectExactlyTheseMasked(kUcSendOnlyIpv6, 14, {1, 2, 3, 7, 46, 47, 52}, true);
 }
 

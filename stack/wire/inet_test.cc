@@ -19,7 +19,7 @@ namespace {
 
 using Buffer = std::vector<uint8_t>;
 
-TEST(ChecksumTest, Rfc1071Example) {
+TEST(ChecksumTest, TheExampleOfRfc1071Matches) {
   const Buffer data = {0x00, 0x01, 0xF2, 0x03, 0xF4, 0xF5, 0xF6, 0xF7};
   EXPECT_EQ(InternetChecksum(data.data(), data.size()), static_cast<uint16_t>(~0xDDF2));
 }
@@ -35,7 +35,7 @@ TEST(ChecksumTest, CarriesFoldBackIn) {
   EXPECT_EQ(InternetChecksum(ones.data(), ones.size()), 0);
 }
 
-TEST(ChecksumTest, OfAnIpv4HeaderAsOfAnyBytes) {
+TEST(ChecksumTest, Ipv4HeaderChecksumMatchesTheGeneralOne) {
   EXPECT_FALSE(Ipv4ChecksumIsValid(Buffer(kIpv4Bytes, 0).data()));
   EXPECT_TRUE(Ipv4ChecksumIsValid(Buffer(kIpv4Bytes, 0xFF).data()));
   Random random(Random::Seed{});
@@ -54,7 +54,7 @@ TEST(ChecksumTest, OfAnIpv4HeaderAsOfAnyBytes) {
   }
 }
 
-TEST(EthernetTest, RoundTripWithAndWithoutTag) {
+TEST(EthernetTest, HeadersRoundTripWithAndWithoutTag) {
   EthernetHeader header;
   header.destination = kBroadcastMac;
   header.source = {2, 0, 0, 0, 0, 1};
@@ -72,7 +72,7 @@ TEST(EthernetTest, RoundTripWithAndWithoutTag) {
   EXPECT_FALSE(ParseEthernet(buffer.data(), buffer.size() - 1));
 }
 
-TEST(Ipv4Test, RealHeaderRoundTrip) {
+TEST(Ipv4Test, ARealHeaderRoundTrips) {
   const auto frame = FromHex(kUcSendOnlyIpv4);
   const auto header = ParseIpv4(&frame[14], frame.size() - 14);
   ASSERT_TRUE(header);
@@ -89,7 +89,7 @@ TEST(Ipv4Test, RealHeaderRoundTrip) {
   EXPECT_EQ(again, Buffer(frame.begin() + 14, frame.begin() + 34));
 }
 
-TEST(Ipv4Test, Refusals) {
+TEST(Ipv4Test, InvalidHeadersAreRefused) {
   const auto frame = FromHex(kUcSendOnlyIpv4);
   const Buffer good(frame.begin() + 14, frame.end());
   EXPECT_FALSE(ParseIpv4(good.data(), kIpv4Bytes - 1));
@@ -110,7 +110,7 @@ TEST(Ipv4Test, Refusals) {
   EXPECT_FALSE(ParseIpv4(bad.data(), bad.size()));
 }
 
-TEST(Ipv4Test, OptionsAreToldByHeaderBytes) {
+TEST(Ipv4Test, HeaderBytesIncludesOptions) {
   Buffer bytes(24, 1);
   Ipv4Header header;
   header.total_length = 24;
@@ -123,7 +123,7 @@ TEST(Ipv4Test, OptionsAreToldByHeaderBytes) {
   EXPECT_EQ(parsed->header_bytes, 24);
 }
 
-TEST(Ipv6Test, RealHeaderRoundTrip) {
+TEST(Ipv6Test, ARealHeaderRoundTrips) {
   const auto frame = FromHex(kUcSendOnlyIpv6);
   const auto header = ParseIpv6(&frame[14], frame.size() - 14);
   ASSERT_TRUE(header);
@@ -142,7 +142,7 @@ TEST(Ipv6Test, RealHeaderRoundTrip) {
   EXPECT_FALSE(ParseIpv6(&bad[14], bad.size() - 14));
 }
 
-TEST(UdpTest, RoundTripAndLength) {
+TEST(UdpTest, RoundTripsAndChecksItsLength) {
   const UdpHeader header{49152, 4791, 12, 0xBEEF};
   Buffer buffer(12);
   EmitUdp(header, buffer.data());
@@ -152,7 +152,7 @@ TEST(UdpTest, RoundTripAndLength) {
   EXPECT_FALSE(ParseUdp(buffer.data(), 7));
 }
 
-TEST(UdpTest, ChecksumZeroTravelsAsOnes) {
+TEST(UdpTest, AZeroChecksumIsSentAsAllOnes) {
   // Addresses and ports chosen so that the sum of all is 0xFFFF.
   Buffer packet(kIpv4Bytes + kUdpBytes);
   Ipv4Header ip;
@@ -166,7 +166,7 @@ TEST(UdpTest, ChecksumZeroTravelsAsOnes) {
   EXPECT_TRUE(UdpChecksumIsValid(packet.data(), 4, udp_header, 8));
 }
 
-TEST(UdpTest, ChecksumSeesAddressesAndData) {
+TEST(UdpTest, ChecksumCoversAddressesAndData) {
   for (uint8_t version : {4, 6}) {
     const auto frame = FromHex(version == 4 ? kUcSendOnlyIpv4 : kUcSendOnlyIpv6);
     Buffer packet(frame.begin() + 14, frame.end());
@@ -183,7 +183,7 @@ TEST(UdpTest, ChecksumSeesAddressesAndData) {
   }
 }
 
-TEST(ArpTest, RequestBytes) {
+TEST(ArpTest, ARequestHasTheExpectedBytes) {
   ArpPacket packet;
   packet.sender_mac = {2, 0, 0, 0, 0, 1};
   packet.sender_address = 0xC0000201;
@@ -197,7 +197,7 @@ TEST(ArpTest, RequestBytes) {
   EXPECT_FALSE(ParseArp(buffer.data(), kArpBytes - 1));
 }
 
-TEST(ArpTest, OnlyIpv4OverEthernet) {
+TEST(ArpTest, OnlyIpv4OverEthernetIsParsed) {
   for (size_t byte : {0, 1, 2, 3, 4, 5}) {
     Buffer buffer(kArpBytes);
     EmitArp(ArpPacket{}, buffer.data());
@@ -206,7 +206,7 @@ TEST(ArpTest, OnlyIpv4OverEthernet) {
   }
 }
 
-TEST(IcmpTest, EchoRoundTrip) {
+TEST(IcmpTest, EchoRoundTripsAndCorruptionIsDetected) {
   Buffer message(kIcmpEchoBytes + 9, 0x5A);  // an odd length
   const IcmpEcho echo{kIcmpEchoRequest, 0x1234, 7};
   EmitIcmpEcho(echo, message.data(), message.size());
@@ -220,7 +220,7 @@ TEST(IcmpTest, EchoRoundTrip) {
   EXPECT_FALSE(ParseIcmpEcho(message.data(), kIcmpEchoBytes - 1));
 }
 
-TEST(IcmpTest, OtherTypesAreNotEcho) {
+TEST(IcmpTest, OtherTypesAreNotParsedAsEcho) {
   Buffer message(kIcmpEchoBytes);
   EmitIcmpEcho({3, 0, 0}, message.data(), message.size());  // destination unreachable
   EXPECT_FALSE(ParseIcmpEcho(message.data(), message.size()));

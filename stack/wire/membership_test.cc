@@ -25,7 +25,7 @@ Buffer IgmpQuery(const char* hex) {
   return bytes;
 }
 
-TEST(IgmpTest, ReportBytes) {
+TEST(IgmpTest, AReportHasTheExpectedBytes) {
   Buffer bytes(kIgmpv3ReportBytes);
   EmitIgmpReport(GroupRecord::kJoin, Gid::FromIpv4(0xE1020304), bytes.data());
   EXPECT_EQ(InternetChecksum(bytes.data(), bytes.size()), 0);
@@ -33,7 +33,7 @@ TEST(IgmpTest, ReportBytes) {
   EXPECT_EQ(bytes, FromHex("220000000000000104000000e1020304"));
 }
 
-TEST(IgmpTest, QueriesOfAllVersions) {
+TEST(IgmpTest, QueriesOfAllVersionsParse) {
   // Version 3, about all groups, 10 s.
   Buffer query = IgmpQuery("116400000000000002140000");
   EXPECT_EQ(ParseIgmpQuery(query.data(), query.size()),
@@ -55,7 +55,7 @@ TEST(IgmpTest, QueriesOfAllVersions) {
   EXPECT_FALSE(ParseIgmpQuery(query.data(), query.size()));
 }
 
-TEST(Ipv4Test, RouterAlert) {
+TEST(Ipv4Test, AHeaderWithRouterAlertRoundTrips) {
   Buffer bytes(kIpv4RouterAlertBytes + 4);
   const Ipv4Header header{.header_bytes = kIpv4RouterAlertBytes,
                           .total_length = static_cast<uint16_t>(bytes.size()),
@@ -68,7 +68,7 @@ TEST(Ipv4Test, RouterAlert) {
   EXPECT_EQ(LoadBe32(&bytes[20]), 0x94040000u);
 }
 
-TEST(MldTest, ReportBytes) {
+TEST(MldTest, AReportHasTheExpectedBytes) {
   Buffer bytes(kIpv6Bytes + kMldv2ReportBytes);
   EmitIpv6({.destination = kMldv2Routers}, bytes.data());
   EmitMldReport(GroupRecord::kLeave, kIpv6Group, bytes.data(), &bytes[kIpv6Bytes]);
@@ -78,7 +78,7 @@ TEST(MldTest, ReportBytes) {
   EXPECT_EQ(bytes, FromHex("8f0000000000000103000000ff0e0000000000000000000000001234"));
 }
 
-TEST(MldTest, Queries) {
+TEST(MldTest, QueriesOfBothVersionsParse) {
   // Version 1: 24 bytes.
   Buffer query = FromHex("820000000010000000000000000000000000000000000000");
   EXPECT_EQ(ParseMldQuery(query.data(), query.size()),

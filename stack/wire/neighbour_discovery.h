@@ -1,4 +1,5 @@
-// Neighbour solicitation and advertisement, IPv6's ARP. Source: RFC 4861 sections 4.3, 4.4, 7.1.
+// Neighbour solicitation and advertisement, IPv6's counterpart of ARP. Source: RFC 4861 sections
+// 4.3, 4.4, 7.1.
 #ifndef POLLUX_STACK_WIRE_NEIGHBOUR_DISCOVERY_H_
 #define POLLUX_STACK_WIRE_NEIGHBOUR_DISCOVERY_H_
 
@@ -10,10 +11,10 @@
 
 namespace pollux::wire {
 
-// Without options, and with the one that Ethernet uses.
+// The size of a message without options, and of the link-layer address option for Ethernet.
 inline constexpr size_t kNeighbourMessageBytes = 24;
 inline constexpr size_t kLinkAddressOptionBytes = 8;
-// Whoever crossed a router has less: such a message is not from this link.
+// A router decrements the hop limit, so a message with a lower one did not come from this link.
 inline constexpr uint8_t kNeighbourHopLimit = 255;
 
 // Offsets from the first byte of the ICMPv6 header.
@@ -33,22 +34,23 @@ struct NeighbourSolicitation {
 struct NeighbourAdvertisement {
   Gid target;
   bool router = false;
-  bool solicited = false;  // an answer, sent to the one who asked
-  bool overrides = false;  // replaces what is known of the target
+  bool solicited = false;  // the answer to a solicitation, sent to its sender
+  bool overrides = false;  // replaces the cached MAC address of the target
   std::optional<MacAddress> target_mac;
   friend bool operator==(const NeighbourAdvertisement&, const NeighbourAdvertisement&) = default;
 };
 
-// Each parses an ICMPv6 message of exactly `length` bytes whose checksum is right. Nothing when the
-// type or code is another, the target is a group, an option is malformed or the message is short.
-// Hop limit and addresses of the IPv6 header are the caller's to judge.
+// Each parses an ICMPv6 message of exactly `length` bytes whose checksum is right. Returns nothing
+// if the type or code differs, the target is a multicast address, an option is malformed, or the
+// message is too short. The caller checks the hop limit and the addresses of the IPv6 header.
 std::optional<NeighbourSolicitation> ParseNeighbourSolicitation(const uint8_t* p, size_t length);
 std::optional<NeighbourAdvertisement> ParseNeighbourAdvertisement(const uint8_t* p, size_t length);
 
-// Bytes that the message takes: with an option when it has a MAC address.
+// The size of a message in bytes, including an option if it has a MAC address.
 size_t SizeOf(const NeighbourSolicitation& message);
 size_t SizeOf(const NeighbourAdvertisement& message);
-// Writes SizeOf(message) bytes, checksum included, under the IPv6 header at `l3`.
+// Writes SizeOf(message) bytes at `p`, including the checksum. The IPv6 header at `l3` must be
+// complete.
 void EmitNeighbour(const NeighbourSolicitation& message, const uint8_t* l3, uint8_t* p);
 void EmitNeighbour(const NeighbourAdvertisement& message, const uint8_t* l3, uint8_t* p);
 

@@ -30,7 +30,7 @@ std::vector<uint8_t> Packet(const Message& message) {
   return bytes;
 }
 
-TEST(MulticastTest, AddressesThatFollowFromOthers) {
+TEST(MulticastTest, GroupsAndMacsAreDerivedFromAddresses) {
   EXPECT_EQ(LinkLocalAddress(kMac), kTarget);
   Gid group = SolicitedNodeGroup(kTarget);
   EXPECT_EQ(group, (Gid{{0xFF, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xFF, 0x33, 0x44, 0x55}}));
@@ -46,7 +46,7 @@ TEST(MulticastTest, AddressesThatFollowFromOthers) {
   EXPECT_FALSE(group.IsLinkLocal());
 }
 
-TEST(NeighbourDiscoveryTest, SolicitationBytes) {
+TEST(NeighbourDiscoveryTest, ASolicitationHasTheExpectedBytes) {
   const NeighbourSolicitation message{.target = kTarget, .source_mac = kMac};
   const auto packet = Packet(message);
   const uint8_t* p = packet.data() + kIpv6Bytes;
@@ -77,7 +77,7 @@ TEST(NeighbourDiscoveryTest, RoundTrips) {
             probe);
 }
 
-TEST(NeighbourDiscoveryTest, ChecksumSeesEveryByteAndTheAddresses) {
+TEST(NeighbourDiscoveryTest, ChecksumCoversEveryByteAndTheAddresses) {
   auto packet = Packet(NeighbourSolicitation{.target = kTarget, .source_mac = kMac});
   for (size_t byte = ipv6::kSource; byte < packet.size(); ++byte) {
     packet[byte] ^= 0x20;
@@ -89,7 +89,7 @@ TEST(NeighbourDiscoveryTest, ChecksumSeesEveryByteAndTheAddresses) {
   EXPECT_FALSE(Icmpv6ChecksumIsValid(packet.data(), packet.data() + kIpv6Bytes, 3));
 }
 
-TEST(NeighbourDiscoveryTest, Refusals) {
+TEST(NeighbourDiscoveryTest, InvalidMessagesAreRefused) {
   const auto packet = Packet(NeighbourSolicitation{.target = kTarget, .source_mac = kMac});
   const std::vector<uint8_t> good(packet.begin() + kIpv6Bytes, packet.end());
   for (size_t length = 0; length < good.size(); ++length) {
@@ -113,7 +113,7 @@ TEST(NeighbourDiscoveryTest, Refusals) {
   EXPECT_EQ(ParseNeighbourSolicitation(bad.data(), bad.size())->source_mac, std::nullopt);
 }
 
-TEST(Icmpv6Test, EchoRoundTrip) {
+TEST(Icmpv6Test, EchoRoundTripsAndCorruptionIsDetected) {
   std::vector<uint8_t> packet(kIpv6Bytes + kIcmpEchoBytes + 9, 0x5A);
   EmitIpv6({.source = kTarget, .destination = kTarget}, packet.data());
   uint8_t* const p = packet.data() + kIpv6Bytes;

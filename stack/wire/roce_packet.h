@@ -20,20 +20,20 @@ inline constexpr size_t kIcrcBytes = 4;
 enum class ParseResult : uint8_t {
   kOk,
   kNotRoce,         // another EtherType, protocol or UDP port: ip::Interface handles it
-  kTruncated,       // shorter than its headers or their length fields say
+  kTruncated,       // shorter than its headers, or than their length fields say
   kBadIpHeader,     // wrong IPv4 header checksum, IP options or a fragment
   kBadUdpLength,    // the UDP length contradicts the IP length
   kBadUdpChecksum,  // the checksum is present (not zero) and wrong
   kBadVersion,      // BTH TVer other than 0
   kUnknownOpcode,   // an opcode that is not in the table
-  kBadPad,          // PadCnt exceeds the payload, or payload where none is allowed
+  kBadPad,          // PadCnt exceeds the payload, or the opcode allows no payload
 };
 
 // A short description, for counters and messages.
 const char* ParseResultName(ParseResult result);
 
-// Valid as long as the frame that it was parsed from, which it does not own. All offsets are in
-// bytes from `frame`.
+// A packet, valid only as long as the frame from which it was parsed and which it does not own. All
+// offsets are in bytes from `frame`.
 struct RocePacket {
   const uint8_t* frame = nullptr;
   uint16_t l3_offset = 0;
@@ -67,13 +67,14 @@ struct RocePacket {
   }
 };
 
-// Whether the IP and UDP headers are RoCEv2's, well-formed or not: every result but kNotRoce.
+// Whether the IP and UDP headers are those of RoCEv2, even if malformed: true for every result
+// except kNotRoce.
 bool IsRoceFrame(const uint8_t* frame, size_t length);
 // Parses `length` contiguous bytes from the Ethernet header on (an 802.1Q tag is allowed). Does not
 // check the ICRC (icrc.h). `*packet` is valid only after kOk. Never reads beyond `length`.
 ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* packet);
-// The part of it from the BTH to the ICRC, of a UDP datagram of `datagram_bytes` bytes that lies
-// `datagram_offset` bytes into the frame.
+// The step of ParseRocePacket() that parses the BTH to the ICRC. The UDP datagram of
+// `datagram_bytes` bytes starts `datagram_offset` bytes into the frame.
 [[gnu::always_inline]] inline ParseResult ParseTransport(const uint8_t* frame,
                                                          size_t datagram_offset,
                                                          size_t datagram_bytes,

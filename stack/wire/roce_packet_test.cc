@@ -28,7 +28,7 @@ ParseResult Parse(const std::vector<uint8_t>& frame) {
   return Parse(frame, &packet);
 }
 
-TEST(RocePacketTest, Ipv4Fields) {
+TEST(RocePacketTest, FieldsOverIpv4Parse) {
   const auto frame = FromHex(kUcSendOnlyIpv4);
   RocePacket packet;
   ASSERT_EQ(Parse(frame, &packet), ParseResult::kOk);
@@ -47,7 +47,7 @@ TEST(RocePacketTest, Ipv4Fields) {
   EXPECT_TRUE(IcrcIsValid(packet));
 }
 
-TEST(RocePacketTest, Ipv6Fields) {
+TEST(RocePacketTest, FieldsOverIpv6Parse) {
   const auto frame = FromHex(kUcSendOnlyIpv6);
   RocePacket packet;
   ASSERT_EQ(Parse(frame, &packet), ParseResult::kOk);
@@ -60,7 +60,7 @@ TEST(RocePacketTest, Ipv6Fields) {
   EXPECT_TRUE(IcrcIsValid(packet));
 }
 
-TEST(RocePacketTest, CongestionNotification) {
+TEST(RocePacketTest, ACongestionNotificationParses) {
   const auto frame = FromHex(kCnpFrame);
   RocePacket packet;
   ASSERT_EQ(Parse(frame, &packet), ParseResult::kOk);
@@ -71,7 +71,7 @@ TEST(RocePacketTest, CongestionNotification) {
   EXPECT_TRUE(IcrcIsValid(packet));
 }
 
-TEST(RocePacketTest, IsBetweenItsOwnAddressesAlone) {
+TEST(RocePacketTest, IsBetweenMatchesOnlyItsOwnAddresses) {
   for (const auto& frame : {FromHex(kUcSendOnlyIpv4), FromHex(kUcSendOnlyIpv6)}) {
     RocePacket packet;
     ASSERT_EQ(Parse(frame, &packet), ParseResult::kOk);
@@ -108,7 +108,7 @@ TEST(RocePacketTest, EthernetPaddingIsIgnored) {
   EXPECT_TRUE(IcrcIsValid(packet));
 }
 
-TEST(RocePacketTest, EveryCutIsRefused) {
+TEST(RocePacketTest, EveryTruncationIsRefused) {
   for (std::string_view hex : {kUcSendOnlyIpv4, kUcSendOnlyIpv6, kCnpFrame}) {
     const auto frame = FromHex(hex);
     for (size_t length = 0; length < frame.size(); ++length) {
@@ -118,7 +118,7 @@ TEST(RocePacketTest, EveryCutIsRefused) {
   }
 }
 
-TEST(RocePacketTest, EveryCutWithConsistentLengthsIsSafe) {
+TEST(RocePacketTest, TruncationsWithConsistentLengthsAreSafe) {
   const auto frame = FromHex(kUcSendOnlyIpv4);
   for (size_t length = kBthAt; length < frame.size(); ++length) {
     std::vector<uint8_t> cut(frame.begin(), frame.begin() + static_cast<long>(length));
@@ -158,7 +158,7 @@ TEST(RocePacketTest, ForeignFramesAreNotRoce) {
   EXPECT_EQ(Parse(std::vector<uint8_t>(65536)), ParseResult::kNotRoce);
 }
 
-TEST(RocePacketTest, BadIpHeader) {
+TEST(RocePacketTest, BadIpHeadersAreRefused) {
   auto frame = FromHex(kUcSendOnlyIpv4);
   frame[kIpAt + ipv4::kTtl] ^= 1;  // the checksum no longer holds
   EXPECT_EQ(Parse(frame), ParseResult::kBadIpHeader);
@@ -200,7 +200,7 @@ TEST(RocePacketTest, UdpChecksumIsOptionalButChecked) {
   }
 }
 
-TEST(RocePacketTest, TransportChecks) {
+TEST(RocePacketTest, BadTransportHeadersAreRefused) {
   auto frame = FromHex(kUcSendOnlyIpv4);
   frame[kBthAt + 1] |= 1;
   EXPECT_EQ(Parse(frame), ParseResult::kBadVersion);
@@ -224,7 +224,7 @@ TEST(RocePacketTest, EveryResultHasAName) {
   }
 }
 
-TEST(IsRoceFrameTest, GoesByTheHeadersAlone) {
+TEST(IsRoceFrameTest, DependsOnlyOnTheHeaders) {
   for (const auto hex : {kUcSendOnlyIpv4, kUcSendOnlyIpv6, kCnpFrame}) {
     auto frame = FromHex(hex);
     EXPECT_TRUE(IsRoceFrame(frame.data(), frame.size()));

@@ -1,4 +1,4 @@
-// A few real frames for tests. More stand in tests/conformance.
+// A few real frames for tests. More are in tests/conformance.
 #ifndef POLLUX_STACK_WIRE_TEST_FRAMES_H_
 #define POLLUX_STACK_WIRE_TEST_FRAMES_H_
 

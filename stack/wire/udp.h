@@ -28,7 +28,7 @@ struct UdpHeader {
 };
 
 // Returns nothing if `length`, the IP payload length, is shorter than the header or differs from
-// the header's length field. Does not check the checksum.
+// the header's length field. Does not verify the checksum.
 std::optional<UdpHeader> ParseUdp(const uint8_t* p, size_t length);
 // Writes kUdpBytes at `p`.
 void EmitUdp(const UdpHeader& header, uint8_t* p);

@@ -8,16 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "stack/engine/eal.h"
 #include "tests/bench/bench_page.h"
-#include "tests/bench/figures.h"
+#include "tests/bench/bench_text.h"
 #include "tests/bench/memory_cost.h"
 #include "tests/bench/passes.h"
 #include "tests/bench/results.h"
-#include "tests/bench/targets.h"
 #include "tests/bench/wires.h"
 #include "tools/bench/page.h"
-#include "tools/bench/verdict.h"
 #include "tools/common/options.h"
-#include "tools/common/report.h"
 
 namespace pollux::bench {
 namespace {
@@ -32,46 +29,6 @@ struct BenchOptions {
   std::string html;
   PassOptions pass;
 };
-
-Json ToJson(const Results::Section& of) {
-  const Figures& figures = *of.figures;
-  Json json;
-  json["cores"] = tools::DistanceName(of.cores);
-  json["passes"] = of.passes;
-  for (const auto& [name, series] : figures.series) {
-    json["figures"][name] = {{"unit", series.unit},
-                             {"median", series.Median()},
-                             {"low", series.Low()},
-                             {"high", series.High()}};
-  }
-  for (const auto& [name, latency_ns] : figures.latencies_ns) {
-    json["latencies_us"][name] = tools::LatencyJson(*latency_ns);
-    json["latencies_us"][name]["count"] = latency_ns->count();
-  }
-  json["verdicts_count"] = tools::WhyUncounted(of.passes, of.cores).empty();
-  if (!figures.ratios.empty()) json["ratios"] = tools::VerdictsJson(Verdicts(figures));
-  for (const auto& [what, why] : figures.missing) json["missing"][what] = why;
-  return json;
-}
-
-void Print(const Results::Section& of) {
-  const Figures& figures = *of.figures;
-  std::printf("\n%s (cores %s)\n%-44s%12s%12s%12s\n", of.name.c_str(),
-              tools::DistanceName(of.cores), "", "median", "low", "high");
-  for (const auto& [name, series] : figures.series) {
-    std::printf("%-44s%12.3f%12.3f%12.3f  %s\n", name.c_str(), series.Median(), series.Low(),
-                series.High(), series.unit.c_str());
-  }
-  if (!figures.ratios.empty()) {
-    std::printf("\n%s", tools::VerdictsText(Verdicts(figures)).c_str());
-    if (const std::string why = tools::WhyUncounted(of.passes, of.cores); !why.empty()) {
-      std::printf("%s\n", why.c_str());
-    }
-  }
-  for (const auto& [what, why] : figures.missing) {
-    std::printf("%s: not measured: %s\n", what.c_str(), why.c_str());
-  }
-}
 
 int PrintMemory(bool json) {
   Json out;
@@ -114,8 +71,8 @@ int Measure(const BenchOptions& options) {
   out["passes"] = options.passes;
   if (!status.ok()) out["error"] = std::string(status.message());
   for (const Results::Section& of : results.Sections()) {
-    if (!options.json) Print(of);
-    out[of.name] = ToJson(of);
+    if (!options.json) PrintSection(of);
+    out[of.name] = SectionJson(of);
   }
   if (options.json) std::printf("%s\n", out.dump().c_str());
   return status.ok() ? tools::kExitOk : Fail(status, tools::kExitFailure);

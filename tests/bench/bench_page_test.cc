@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 // Medians of different passes make no ratio of any of them.
-TEST(BenchPageTest, LossIsDrawnFromTheRatiosOfThePasses) {
+TEST(BenchPageTest, LossChartUsesTheRatiosOfThePasses) {
   Results results;
   for (const auto& [lossless, lossy] : {std::pair(100.0, 10.0), {10.0, 9.0}, {50.0, 40.0}}) {
     Figures pass;

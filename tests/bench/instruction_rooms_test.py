@@ -49,7 +49,7 @@ totals: 462
 
 class RoomsTest(unittest.TestCase):
 
-    def test_each_instruction_counts_once_where_it_was_written(self):
+    def test_each_instruction_counts_once_in_its_source_file(self):
         costs = instruction_rooms.rooms(DUMP)
         self.assertEqual(costs["stack/transport"], 125)
         self.assertEqual(costs["stack/wire"], 30)
@@ -58,7 +58,7 @@ class RoomsTest(unittest.TestCase):
         self.assertEqual(costs[instruction_rooms.REST], 7)
         self.assertEqual(sum(costs.values()), 462)
 
-    def test_files_of_any_form_find_their_room(self):
+    def test_paths_of_any_form_map_to_their_room(self):
         for file, room in (("/root/out/execroot/stack/io/port/port.cc", "stack/engine, io, ip"),
                            ("stack/base/byte_order.h", "stack/wire"),
                            ("cm/manager.cc", "cm"),

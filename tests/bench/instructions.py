@@ -21,7 +21,7 @@ import instruction_rooms
 # change.
 TOLERANCE = 0.05
 # A guard against hanging, not an expectation.
-PATIENCE_S = 600
+TIMEOUT_S = 600
 
 
 def measure(binary):
@@ -37,7 +37,7 @@ def measure(binary):
         run = subprocess.run(
             ["valgrind", "--tool=callgrind", "--instr-atstart=no",
              f"--callgrind-out-file={dump}", binary],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_S)
         if run.returncode != 0:
             raise SystemExit(f"instructions: the program failed:\n{run.stdout}{run.stderr}")
         totals, dumps = {}, {}

@@ -11,7 +11,7 @@ BUDGET = os.path.abspath("tests/bench/instructions.txt")
 
 class InstructionsTest(unittest.TestCase):
 
-    def test_every_path_keeps_its_budget(self):
+    def test_every_path_stays_within_its_budget(self):
         with open(PATHS, "rb") as binary:
             program = binary.read()
             if any(name in program for name in (b"__asan_init", b"__tsan_init", b"__llvm_prf")):
@@ -24,7 +24,7 @@ class InstructionsTest(unittest.TestCase):
         self.assertEqual(instructions.complaints(figures, budget), [],
                          "if it is worth it: tools/dev bench --instructions --update")
 
-    def test_what_grows_or_shrinks_is_found(self):
+    def test_grown_and_shrunk_paths_are_reported(self):
         figures = {"kept": (1000.0, 2.0), "grown": (1051.0, 2.0), "as much": (1050.0, 2.0),
                    "shrunk": (949.0, 2.0), "as little": (950.0, 2.0), "new": (1.0, 1.0)}
         budget = {"kept": 1000, "grown": 1000, "as much": 1000, "shrunk": 1000, "as little": 1000,

@@ -25,7 +25,7 @@ class LoadsTest : public ::testing::TestWithParam<Wire> {
   static void SetUpTestSuite() { ASSERT_TRUE(engine::InitEal({.memory_mib = 512}).ok()); }
 };
 
-TEST_P(LoadsTest, EveryLoadComesToItsEnd) {
+TEST_P(LoadsTest, EveryLoadFinishes) {
   auto wire = OpenWire(GetParam());
   ASSERT_TRUE(wire.ok()) << wire.status();
   engine::Device& a = *wire->first;
@@ -64,7 +64,7 @@ TEST_P(LoadsTest, EveryLoadComesToItsEnd) {
 }
 
 // The first frames of a measurement are not lost because nobody knows where to.
-TEST_P(LoadsTest, AWireWhoseEndsKnowEachOther) {
+TEST_P(LoadsTest, TheEndsOfAWireAreResolvedInAdvance) {
   auto wire = OpenWire(GetParam());
   ASSERT_TRUE(wire.ok()) << wire.status();
   engine::Worker& worker = wire->first->worker();
@@ -84,7 +84,7 @@ TEST_P(LoadsTest, AWireWhoseEndsKnowEachOther) {
 }
 
 // What one measurement leaves unacknowledged the next one would send again.
-TEST_P(LoadsTest, AMeasurementLeavesNothingUnderWay) {
+TEST_P(LoadsTest, AMeasurementLeavesNothingUnacknowledged) {
   for (const Threads threads : {Threads::kOne, Threads::kTwo}) {
     auto wire = OpenWire(GetParam());
     ASSERT_TRUE(wire.ok()) << wire.status();
@@ -103,7 +103,7 @@ TEST_P(LoadsTest, AMeasurementLeavesNothingUnderWay) {
 }
 
 // Those of the caller's, whichever they are; the one there is for both.
-TEST(CorePairTest, RunsOnCpusThatMayBeUsed) {
+TEST(CorePairTest, RunsOnUsableCpus) {
   ASSERT_TRUE(engine::InitEal({.memory_mib = 512}).ok());
   std::thread([] {
     std::vector<int> cpus = tools::UsableCpus();
@@ -122,7 +122,7 @@ TEST(CorePairTest, RunsOnCpusThatMayBeUsed) {
   }).join();
 }
 
-TEST(SharedPortTest, WithoutHopsAndWithOneEach) {
+TEST(SharedPortTest, MeasuresWithAndWithoutHandover) {
   ASSERT_TRUE(engine::InitEal({.memory_mib = 512}).ok());
   for (const auto& [workers, hops] :
        {std::pair(1u, Hops::kNone), {2u, Hops::kNone}, {2u, Hops::kEach}}) {
@@ -132,7 +132,7 @@ TEST(SharedPortTest, WithoutHopsAndWithOneEach) {
   }
 }
 
-TEST(VethTest, RoundTripsOfTheDeviceAndOfPolluxByTurns) {
+TEST(VethTest, MeasuresRoundTripsOfTheDeviceAndOfPolluxAlternately) {
   ASSERT_TRUE(engine::InitEal({.memory_mib = 512}).ok());
   auto wire = OpenWire(Wire::kAfPacket);
   if (absl::IsPermissionDenied(wire.status())) GTEST_SKIP() << wire.status().message();
@@ -153,7 +153,7 @@ TEST(VethTest, RoundTripsOfTheDeviceAndOfPolluxByTurns) {
   CloseWire(*wire);
 }
 
-TEST_P(LoadsTest, AProgramOfRpcgen) {
+TEST_P(LoadsTest, MeasuresAnRpcgenProgram) {
   auto wire = OpenWire(GetParam());
   ASSERT_TRUE(wire.ok()) << wire.status();
   for (const auto& times :
@@ -169,7 +169,7 @@ TEST_P(LoadsTest, AProgramOfRpcgen) {
   }
 }
 
-TEST(TirpcLoadTest, TcpByVeth) {
+TEST(TirpcLoadTest, MeasuresTcpOverVeth) {
   const auto times = TimeTcpByVeth(40);
   if (absl::IsPermissionDenied(times.status())) GTEST_SKIP() << times.status().message();
   ASSERT_TRUE(times.ok()) << times.status();

@@ -9,7 +9,7 @@
 namespace pollux::bench {
 namespace {
 
-TEST(MemoryCostTest, ObjectsKeepWithinTheirBounds) {
+TEST(MemoryCostTest, MemoryPerObjectStaysWithinItsBound) {
   ASSERT_TRUE(engine::InitEal({.memory_mib = 512}).ok());
   for (const MemoryCost& cost : MeasureMemoryCosts()) {
     EXPECT_LE(cost.bytes, cost.most) << cost.what;

@@ -12,13 +12,13 @@ def fio(read, write):
 
 
 class NfsdFiguresTest(unittest.TestCase):
-    def test_the_side_and_the_unit_of_a_load(self):
+    def test_each_load_has_its_direction_and_unit(self):
         output = fio((100.0, 5_000_000), (200.0, 7_000_000))
         told = {name: figures.rate(output, *load) for name, load in figures.LOADS.items()}
         self.assertEqual(told, {"read 4 KiB": 100.0, "write 4 KiB": 200.0, "read 1 MiB": 5.0,
                                 "write 1 MiB": 7.0})
 
-    def test_one_job_is_measured(self):
+    def test_a_report_without_a_job_is_an_error(self):
         with self.assertRaises(ValueError):
             figures.rate(json.dumps({"jobs": []}), "--rw=read", "MB/s")
 
@@ -29,7 +29,7 @@ class NfsdFiguresTest(unittest.TestCase):
         return {(where, load): values for load in figures.LOADS
                 for where, values in passes.items()}
 
-    def test_ratios_are_of_passes(self):
+    def test_ratios_are_medians_of_passes(self):
         told = json.loads(figures.report(self.measured(), as_json=True))
         self.assertEqual(len(told["ratios"]), 2 * len(figures.LOADS))
         for load, (_, unit) in figures.LOADS.items():
@@ -38,7 +38,7 @@ class NfsdFiguresTest(unittest.TestCase):
             self.assertEqual(told["figures"][f"pollux nfsd, {load}"],
                              {"unit": unit, "median": 4.0, "low": 1.0, "high": 20.0})
 
-    def test_a_table_for_people(self):
+    def test_the_text_report_has_medians_and_ratios(self):
         lines = figures.report(self.measured(), as_json=False).splitlines()
         self.assertEqual(lines[0].split(), ["median", "low", "high"])
         row, = (line for line in lines if line.startswith("pollux nfsd, read 1 MiB"))

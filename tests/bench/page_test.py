@@ -32,12 +32,12 @@ class PageTest(unittest.TestCase):
         return subprocess.run([BENCH, "--passes", "1", "--scale", "0.002", *map(str, arguments)],
                               capture_output=True, text=True, check=False, cwd=self.directory)
 
-    def test_page_that_cannot_be_written(self):
+    def test_an_unwritable_page_is_an_error(self):
         run = self.bench("--html", "/nonexistent/page.html")
         self.assertEqual(run.returncode, 1)
         self.assertIn("/nonexistent/page.html", run.stderr)
 
-    def test_peers_alone(self):
+    def test_peers_can_be_measured_alone(self):
         run = self.bench("--json", "--part", "ucx,qperf,sockperf", "--peers", PEERS)
         self.assertEqual(run.returncode, 0, run.stderr)
         answer = json.loads(run.stdout)
@@ -53,12 +53,12 @@ class PageTest(unittest.TestCase):
                 self.assertGreater(memif["figures"][name]["median"], 0)
         self.assertNotIn("ratios", memif)
 
-    def test_without_what_measures_the_peers(self):
+    def test_without_peers_program_the_peers_are_missing(self):
         run = self.bench("--json", "--part", "ucx")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("--peers", json.loads(run.stdout)["net_memif"]["missing"]["ucx"])
 
-    def test_one_cpu_has_no_cost_from_core_to_core(self):
+    def test_with_one_cpu_the_core_distance_is_not_measured(self):
         cpu = max(os.sched_getaffinity(0))
 
         def on_one(*arguments):
@@ -74,13 +74,13 @@ class PageTest(unittest.TestCase):
         self.assertNotIn("core to core", memif.get("figures", {}))
         self.assertIn("net_memif (cores not measured)", on_one())
 
-    def test_part_that_does_not_exist(self):
+    def test_an_unknown_part_is_an_error(self):
         run = self.bench("--part", "frob")
         self.assertEqual(run.returncode, 2)
         for word in ("frob", "ucx", "sockperf"):
             self.assertIn(word, run.stderr)
 
-    def test_every_figure_stands_on_the_page(self):
+    def test_the_page_shows_every_figure(self):
         page = self.directory / "page.html"
         run = self.bench("--json", "--html", page, "--peers", PEERS)
         self.assertEqual(run.returncode, 0, run.stderr)

@@ -9,7 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "stack/engine/polling/idle.h"
+#include "stack/engine/polling/idle_option.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/results.h"
 #include "tests/bench/wires.h"

@@ -15,7 +15,7 @@ absl::Status RateOf(uint64_t pass, Wire wire, Figures& figures) {
   return absl::OkStatus();
 }
 
-TEST(PassesTest, WiresByTurnsEachWithItsRatios) {
+TEST(PassesTest, WiresAlternateAndHaveTheirOwnRatios) {
   std::vector<std::pair<uint64_t, Wire>> order;
   Results results;
   const absl::Status status = RunPasses(
@@ -34,7 +34,7 @@ TEST(PassesTest, WiresByTurnsEachWithItsRatios) {
 }
 
 // A part that fails costs its pass, and none that came to its end before.
-TEST(PassesTest, WhatCameToItsEndBeforeAFailureIsKept) {
+TEST(PassesTest, PassesCompletedBeforeAFailureAreKept) {
   Results results;
   const absl::Status status = RunPasses(
       5, {Wire::kRing, Wire::kMemif},

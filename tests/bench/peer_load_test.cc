@@ -21,7 +21,7 @@ std::string Program(const std::string& text) {
   return path;
 }
 
-TEST(PeerLoadTest, FiguresAndWhatIsMissing) {
+TEST(PeerLoadTest, FiguresAndMissingPeersAreRecorded) {
   const std::string program = Program(
       "import json, sys\n"
       "print(json.dumps({'figures': {'a': {'unit': 'us', 'value': float(sys.argv[3])}},\n"
@@ -35,7 +35,7 @@ TEST(PeerLoadTest, FiguresAndWhatIsMissing) {
   EXPECT_EQ(figures.missing.at("ucx"), "not installed");
 }
 
-TEST(PeerLoadTest, AProgramThatFailsIsNamed) {
+TEST(PeerLoadTest, TheErrorNamesAFailedProgram) {
   Figures figures;
   const std::string fails = Program("raise SystemExit(1)\n");
   EXPECT_THAT(RecordPeer(fails, "qperf", 1, figures).message(), HasSubstr("peer.py qperf"));
@@ -45,7 +45,7 @@ TEST(PeerLoadTest, AProgramThatFailsIsNamed) {
   EXPECT_TRUE(figures.series.empty());
 }
 
-TEST(PeerLoadTest, AProgramThatFailsEndsNoPass) {
+TEST(PeerLoadTest, AFailedProgramDoesNotEndAPass) {
   Figures figures;
   const std::string fails = Program("raise SystemExit(1)\n");
   for (const Wire wire : {Wire::kRing, Wire::kMemif, Wire::kAfPacket}) {

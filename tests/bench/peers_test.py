@@ -25,18 +25,18 @@ class PeersTest(unittest.TestCase):
             peers.main()
         return json.loads(printed.getvalue())
 
-    def test_a_failure_is_told_beside_what_was_measured(self):
+    def test_a_failure_is_reported_with_the_figures_measured_before(self):
         for failure in (peers.Missing("why"), RuntimeError("why"), OSError("why"),
                         subprocess.SubprocessError("why")):
             told = self.told_when(failure)
             self.assertEqual(told["missing"], {"UCX": "why"})
             self.assertEqual(told["figures"]["first"], {"unit": "us", "value": 1.5})
 
-    def test_a_cpu_that_may_not_be_used_keeps_no_program_from_running(self):
+    def test_programs_run_without_the_unusable_cpu(self):
         with mock.patch("os.cpu_count", return_value=2):
             self.assertEqual(processes.output(("echo", "here"), cpu=NO_CPU), "here\n")
 
-    def test_who_is_both_sides_has_every_cpu(self):
+    def test_a_program_that_is_both_sides_has_every_cpu(self):
         affinity = ("grep", "Cpus_allowed:", "/proc/self/status")
         with mock.patch("os.cpu_count", return_value=2):
             self.assertEqual(processes.output(affinity, cpu=None), "".join(
@@ -47,11 +47,11 @@ class PeersTest(unittest.TestCase):
             with self.assertRaisesRegex(peers.Missing, "util-linux"), processes.Namespace():
                 pass
 
-    def test_a_namespace_ends_with_who_made_it(self):
+    def test_a_namespace_ends_with_its_creator(self):
         try:
             with processes.Namespace() as namespace:
                 namespace.holder.stdin.close()
-                self.assertEqual(namespace.holder.wait(timeout=processes.PATIENCE_S), 0)
+                self.assertEqual(namespace.holder.wait(timeout=processes.TIMEOUT_S), 0)
                 namespace.holder.stdin = None  # which communicate() would flush
         except peers.Missing as reason:
             self.skipTest(str(reason))

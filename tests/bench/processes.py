@@ -9,7 +9,7 @@ import subprocess
 import time
 
 # A guard against hanging, not an expectation.
-PATIENCE_S = 600
+TIMEOUT_S = 600
 SERVER_CPU, CLIENT_CPU = 0, 1
 PACKAGES = {"ib_send_lat": "perftest", "ucx_perftest": "ucx-utils", "qperf": "qperf",
             "sockperf": "sockperf", "unshare": "util-linux", "nsenter": "util-linux",
@@ -61,7 +61,7 @@ def serving(argv, port):
     """A server, once it listens on its TCP port; ended with the block."""
     server = start(argv, SERVER_CPU)
     try:
-        give_up = time.monotonic() + PATIENCE_S
+        give_up = time.monotonic() + TIMEOUT_S
         while not listening(server.pid, port):
             if server.poll() is not None:
                 raise RuntimeError(f"{argv[0]} ended with {server.returncode}:\n"
@@ -79,11 +79,11 @@ def output(argv, cpu=CLIENT_CPU):
     line = " ".join(map(str, argv))
     run = start(argv, cpu)
     try:
-        said, _ = run.communicate(timeout=PATIENCE_S)
+        said, _ = run.communicate(timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         run.kill()
         said, _ = run.communicate()
-        raise RuntimeError(f"{line} took more than {PATIENCE_S} s:\n"
+        raise RuntimeError(f"{line} took more than {TIMEOUT_S} s:\n"
                            f"{said}") from None
     if run.returncode != 0:
         raise RuntimeError(f"{line} ended with {run.returncode}:\n{said}")

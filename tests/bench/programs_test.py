@@ -11,30 +11,30 @@ from tests.bench import programs
 PROGRAM = "tests/bench/programs.py"
 POLLUX, NATIVE = "tools/pollux/pollux", "tests/bench/native"
 # A guard against hanging, not an expectation: of several programs one after the other.
-PATIENCE_S = 1500
+TIMEOUT_S = 1500
 
 
 class ProgramsTest(unittest.TestCase):
-    def test_native_knows_what_it_can_do(self):
+    def test_native_refuses_invalid_arguments(self):
         for wrong in (["fetch", "lat", "64", "1"], ["send", "rate", "64", "1"],
                       ["send", "lat", "0", "1"], ["send", "bw", "64", "none"]):
             run = subprocess.run([NATIVE, "here", "there", *wrong], capture_output=True, text=True,
-                                 timeout=PATIENCE_S)
+                                 timeout=TIMEOUT_S)
             self.assertEqual(run.returncode, 2, run.stderr)
             self.assertEqual(len(run.stderr.splitlines()), 1)
 
-    def test_only_what_there_is(self):
+    def test_only_refuses_an_unknown_program(self):
         run = subprocess.run([sys.executable, PROGRAM, POLLUX, NATIVE, "--only", "ib_send_rate"],
-                             capture_output=True, text=True, timeout=PATIENCE_S)
+                             capture_output=True, text=True, timeout=TIMEOUT_S)
         self.assertEqual(run.returncode, 2)
         self.assertIn("ib_send_rate: there are ib_send_lat, ", run.stderr)
 
-    def test_what_a_round_trip_may_add(self):
+    def test_the_limit_of_a_round_trip_depends_on_its_size(self):
         for size, native_us, limit_us in ((64, 6.0, 0.15), (4096, 20.0, 0.15), (4097, 20.0, 2.0),
                                           (65536, 1.0, 0.15), (1 << 20, 1000.0, 100.0)):
             self.assertAlmostEqual(programs.may_add_us(size, native_us), limit_us)
 
-    def test_verdicts_are_of_each_pass_against_the_limit_of_its_size(self):
+    def test_verdicts_compare_each_pass_with_the_limit_of_its_size(self):
         table = programs.Table()
         table.rows = {"ib_write_lat 64 B": ("us", [6.1, 6.2, 9.0]),
                       "ib_write_lat 64 B, native": ("us", [6.0, 6.0, 6.0]),
@@ -46,7 +46,7 @@ class ProgramsTest(unittest.TestCase):
         self.assertEqual((large[0], large[3], large[4]), ("ib_write_lat 1048576 B", 100.0, True))
         self.assertAlmostEqual(large[2], 90.0)
 
-    def test_a_program_that_fails_costs_its_own_figures_alone(self):
+    def test_a_failed_program_loses_only_its_own_figures(self):
         def fail():
             raise RuntimeError("ib_send_bw ended with 1:\nno luck")
 
@@ -64,7 +64,7 @@ class ProgramsTest(unittest.TestCase):
         (sent,) = programs.verdicts(table, ["ib_send_bw", "ib_read_bw"], [64])
         self.assertEqual((sent[0], sent[2]), (name, 0.9))
 
-    def test_programs(self):
+    def test_each_program_gets_figures_and_verdicts(self):
         linked = subprocess.run(["ldd", POLLUX], capture_output=True, text=True).stdout
         if any(name in linked for name in ("libasan", "libtsan", "libubsan")):
             self.skipTest("needs libraries that a program without sanitizers can load")
@@ -72,7 +72,7 @@ class ProgramsTest(unittest.TestCase):
             [sys.executable, PROGRAM, POLLUX, NATIVE, "--passes", "1", "--scale", "0.01",
              "--bytes", "64", "--only", "ib_send_lat,ib_write_lat,ib_read_lat,ib_write_bw,ucx",
              "--json"],
-            capture_output=True, text=True, timeout=PATIENCE_S)
+            capture_output=True, text=True, timeout=TIMEOUT_S)
         if "right to make network namespaces" in run.stderr:
             self.skipTest(run.stderr)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)

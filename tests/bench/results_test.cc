@@ -14,7 +14,7 @@ Figures Pass(std::initializer_list<double> core_to_core_ns, double rate) {
   return pass;
 }
 
-TEST(ResultsTest, PassesOfOneKindStandTogether) {
+TEST(ResultsTest, PassesWithTheSameCoreDistanceAreCombined) {
   Results results;
   for (const double rate : {3.0, 1.0, 2.0}) results.Add(Wire::kRing, Pass({70, 120}, rate));
   const auto sections = results.Sections();
@@ -25,7 +25,7 @@ TEST(ResultsTest, PassesOfOneKindStandTogether) {
   EXPECT_EQ(sections[0].figures->Median("rate"), 2);
 }
 
-TEST(ResultsTest, NearAndFarAreApart) {
+TEST(ResultsTest, NearAndFarPassesAreSeparate) {
   Results results;
   results.Add(Wire::kRing, Pass({110, 110}, 4));
   results.Add(Wire::kRing, Pass({520, 510}, 1));
@@ -43,7 +43,7 @@ TEST(ResultsTest, NearAndFarAreApart) {
   EXPECT_EQ(sections[3].cores, tools::CoreDistance::kFar);
 }
 
-TEST(ResultsTest, WhatWasNotMeasuredIsNotNear) {
+TEST(ResultsTest, AnUnmeasuredDistanceIsNotNear) {
   Results results;
   results.Add(Wire::kRing, Pass({}, 3));
   EXPECT_EQ(results.Sections()[0].name, "net_ring");
@@ -55,7 +55,7 @@ TEST(ResultsTest, WhatWasNotMeasuredIsNotNear) {
   EXPECT_EQ(sections[1].name, "net_ring, cores not measured");
 }
 
-TEST(ResultsTest, WhatIsMissingInAPassIsToldOfAll) {
+TEST(ResultsTest, AFigureMissingInOnePassIsReportedAsMissing) {
   Results results;
   Figures pass = Pass({70}, 1);
   pass.missing["a peer"] = "not installed";

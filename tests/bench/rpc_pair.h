@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
-#include "stack/engine/polling/idle.h"
+#include "stack/engine/polling/idle_option.h"
 #include "tools/common/node.h"
 #include "tools/file_service/file_client.h"
 #include "tools/file_service/file_server.h"

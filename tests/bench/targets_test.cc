@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(TargetsTest, AVerdictOfTheRatiosOfThePasses) {
+TEST(TargetsTest, AVerdictUsesTheRatiosOfThePasses) {
   Figures all;
   for (const auto& [mine, plus_work] : {std::pair(6.0, 10.0), {20.0, 40.0}, {7.0, 10.0}}) {
     Figures pass;
@@ -30,7 +30,7 @@ TEST(TargetsTest, AVerdictOfTheRatiosOfThePasses) {
 }
 
 // A pass that measures a figure several times, by turns with the other, has one ratio.
-TEST(TargetsTest, OneRatioAPass) {
+TEST(TargetsTest, EachPassHasOneRatio) {
   Figures pass;
   for (const double pace : {1.0, 10.0, 4.0}) {
     pass.Record("READ 1 MiB", "Gb/s", 9 * pace);
@@ -41,7 +41,7 @@ TEST(TargetsTest, OneRatioAPass) {
 }
 
 // Small messages are quickest beside bulk that stands still.
-TEST(TargetsTest, SmallMessagesBesideBulkThatStarves) {
+TEST(TargetsTest, StarvedBulkFailsTheVerdictOfSmallMessages) {
   for (const double bulk : {20.0, 0.1}) {
     Figures pass;
     pass.Record("1,000 small messages beside bulk, p99", "us", 110);
@@ -62,7 +62,7 @@ TEST(TargetsTest, SmallMessagesBesideBulkThatStarves) {
 }
 
 // A peer that fails in one pass costs that pass its ratio, and nothing else.
-TEST(TargetsTest, APassWithoutAPeer) {
+TEST(TargetsTest, APassWithoutAPeerHasNoRatio) {
   Figures all;
   for (const bool failed : {false, true, false}) {
     Figures pass;

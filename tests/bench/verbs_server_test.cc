@@ -84,7 +84,7 @@ class VerbsServerTest : public testing::Test {
 
 // A client is killed while the server answers it; the next one comes before the server has given
 // up to hear its goodbye.
-TEST_F(VerbsServerTest, TheGoodbyeOfAVanishedClientDoesNotEndTheNext) {
+TEST_F(VerbsServerTest, ADeadClientDoesNotEndTheNextClient) {
   Client one(one_, managers_[1].get(), at_);
   ASSERT_TRUE(RunUntil([&] { return one.established && server_->served() == 1; }));
   one.Send();
@@ -98,7 +98,7 @@ TEST_F(VerbsServerTest, TheGoodbyeOfAVanishedClientDoesNotEndTheNext) {
 }
 
 // A client vanishes, or never meant to come, between its REQ and its RTU.
-TEST_F(VerbsServerTest, AClientWithoutAnRtuKeepsNobodyOut) {
+TEST_F(VerbsServerTest, AClientWithoutAnRtuDoesNotBlockOthers) {
   Client one(one_, managers_[1].get(), at_);
   ASSERT_TRUE(
       RunUntil([&] { return managers_[0]->counters().of(cm::Attribute::kReq).received == 1; }));
@@ -110,7 +110,7 @@ TEST_F(VerbsServerTest, AClientWithoutAnRtuKeepsNobodyOut) {
 }
 
 // As many connections as are named are served side by side, and one more is rejected.
-TEST_F(VerbsServerTest, ConnectionsSideBySide) {
+TEST_F(VerbsServerTest, ConnectionsAboveTheMaximumAreRejected) {
   std::vector<std::unique_ptr<Client>> clients;
   const auto stand = [&] {
     return std::count_if(clients.begin(), clients.end(),

@@ -34,7 +34,7 @@ class BenchTest(CommandTest):
     def end(self, server):
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
-    def test_every_operation_in_every_size(self):
+    def test_every_operation_is_measured_in_every_size(self):
         server = self.serve()
         answer = self.asked(*QUICK)
         self.assertIs(answer["ok"], True)
@@ -77,7 +77,7 @@ class BenchTest(CommandTest):
         self.end(server)
         self.assertIn("the measurement client has disconnected", server.stderr)
 
-    def test_one_client_after_another(self):
+    def test_successive_clients_are_served(self):
         # Whoever leaves closes the shared memory, which begins anew with the next.
         for _ in range(2):
             server = self.serve()
@@ -95,7 +95,7 @@ class BenchTest(CommandTest):
             self.assertLessEqual(one["latency"]["per_second"], 1011)
         self.end(server)
 
-    def test_text(self):
+    def test_text_output_has_a_line_for_each_measurement(self):
         server = self.serve()
         run = self.client("--measure", "null,read", *QUICK)
         self.assertEqual(run.process.returncode, 0, run.stderr)
@@ -109,7 +109,7 @@ class BenchTest(CommandTest):
                          ["null", "read", "read", "read"])
         self.end(server)
 
-    def test_bad_wire(self):
+    def test_a_lossy_wire_loses_no_operation(self):
         server = self.serve("--impair", "loss=0.02,corrupt=0.02")
         answer = self.asked("--measure", "send,write,read", "--count", "50", "--seconds", "0",
                             "--sizes", "64,65536", "--passes", "1")
@@ -118,13 +118,13 @@ class BenchTest(CommandTest):
         self.assertGreater(answer["retransmitted_packets"], 0)
         self.end(server)
 
-    def test_server_without_verbs(self):
+    def test_verbs_need_a_bench_server(self):
         server = self.start(Host(), "serve", *self.port("server"), "--root", self.directory)
         server.wait_for_line("^serving ")
         self.assert_one_line(self.client(), 1, "pollux bench --server", "--measure null,blocks")
         self.end(server)
 
-    def test_client_on_two_cores(self):
+    def test_a_client_on_two_cores_spreads_its_queue_pairs(self):
         cpus = sorted(os.sched_getaffinity(0))
         if len(cpus) < 2:
             self.skipTest("needs two CPUs")
@@ -138,7 +138,7 @@ class BenchTest(CommandTest):
         self.assertEqual(answer["beside_bulk"]["queue_pairs"], 5)
         self.end(server)
 
-    def test_interrupted(self):
+    def test_an_interrupted_client_exits_with_an_error(self):
         server = self.serve()
         client = self.start(Host(), "bench", *self.port("client"), "--measure", "send",
                             "--seconds", "0", "--count", "1000000000", SERVER)
@@ -148,7 +148,7 @@ class BenchTest(CommandTest):
         server.wait_for_line("the measurement client has disconnected")
         self.end(server)
 
-    def test_interrupted_after_complete_passes(self):
+    def test_an_interrupted_client_reports_complete_passes(self):
         server = self.serve()
         for output in ((), ("--json",)):
             page = self.directory / f"bench{len(output)}.html"
@@ -175,7 +175,7 @@ class BenchTest(CommandTest):
         (process,) = self.told("stat", "--pid", server.process.pid)
         return sum(worker["rpc"]["server/calls_received"] for worker in process["workers"])
 
-    def test_wrong_options(self):
+    def test_wrong_options_are_refused(self):
         for arguments, words in (
                 (("--server", "--html", "x"), ("--html", "of the client")),
                 (("--server", "--rate", "5"), ("--rate", "of the client")),
@@ -199,7 +199,7 @@ class BenchTest(CommandTest):
         run = self.finish(Host(), "bench", *self.port("client"), "--html", "/nonexistent/x", SERVER)
         self.assert_one_line(run, 1, "/nonexistent/x")
 
-    def test_assertions(self):
+    def test_assertions_decide_the_exit_status(self):
         """Exit status, the line that says asked and found, and the file for a CI system."""
         server = self.serve()
         junit = self.directory / "junit.xml"
@@ -225,7 +225,7 @@ class BenchTest(CommandTest):
                          ["null", "send, 64 B", "send, 4096 B"])
         self.end(server)
 
-    def test_assertions_without_a_server(self):
+    def test_without_a_server_assertions_are_errors(self):
         junit = self.directory / "junit.xml"
         run = self.client("--assert", "p99<100s", "--junit", junit)
         self.assertEqual(run.process.returncode, 1)
@@ -233,7 +233,7 @@ class BenchTest(CommandTest):
         self.assertEqual((suite.get("failures"), suite.get("errors")), ("0", "1"))
         self.assertEqual(suite[0][0].tag, "error")
 
-    def test_page_in_a_browser(self):
+    def test_the_page_renders_in_a_browser(self):
         browser = Browser(self.directory)
         server = self.serve()
         page = self.directory / "bench.html"

@@ -1,4 +1,4 @@
-"""The example of rpcgen, examples/rpcgen, on two hosts."""
+"""The example of rpcgen, examples/rpcgen, and block_driver.c as another client of its server."""
 
 import os
 
@@ -7,6 +7,7 @@ from tests.command.networks import SharedInterface
 
 BLOCK_SERVER = os.path.abspath("examples/rpcgen/block_server")
 BLOCK_CLIENT = os.path.abspath("examples/rpcgen/block_client")
+BLOCK_DRIVER = os.path.abspath("tests/command/block_driver")
 
 
 class Blocks(SharedInterface):
@@ -21,8 +22,9 @@ class Blocks(SharedInterface):
         run.wait_for_line("^serving blocks")
         return run
 
-    def start_client(self, *arguments, options=(), server=SERVER, port="--netdev wire"):
-        return self.start(self.client_host, *options, server, *arguments, program=BLOCK_CLIENT,
+    def start_client(self, *arguments, options=(), server=SERVER, port="--netdev wire",
+                     program=BLOCK_DRIVER):
+        return self.start(self.client_host, *options, server, *arguments, program=program,
                           environment={**self.environment, "POLLUX_PORT": port})
 
     def ask(self, *arguments, status=0, **keywords):
@@ -31,9 +33,13 @@ class Blocks(SharedInterface):
         self.assertEqual(run.wait(), status, run.stdout + run.stderr)
         return run.stdout if status == 0 else run.stderr
 
+    def ask_client(self, *arguments, **keywords):
+        """The same of the example's own client."""
+        return self.ask(*arguments, program=BLOCK_CLIENT, **keywords)
+
     def put_and_get(self, size, **keywords):
         sent = self.file(f"sent{size}", size)
         got = self.directory / "got"
-        self.ask("put", f"block{size}", sent, **keywords)
-        self.ask("get", f"block{size}", got, **keywords)
+        self.ask_client("put", f"block{size}", sent, **keywords)
+        self.ask_client("get", f"block{size}", got, **keywords)
         self.assertEqual(got.read_bytes(), sent.read_bytes())

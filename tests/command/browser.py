@@ -12,7 +12,7 @@ import unittest
 from html.parser import HTMLParser
 
 BROWSERS = ("chromium-headless-shell", "chromium", "/usr/bin/chromium")
-PATIENCE_S = int(os.environ.get("POLLUX_TEST_PATIENCE_S", "600"))
+TIMEOUT_S = int(os.environ.get("POLLUX_TEST_TIMEOUT_S", "600"))
 
 
 class Dom(HTMLParser):
@@ -55,7 +55,7 @@ class Browser:
 
     def _run(self, *arguments):
         run = subprocess.run([*self.argv, *arguments], capture_output=True, text=True,
-                             cwd=self.directory, timeout=PATIENCE_S, check=False,
+                             cwd=self.directory, timeout=TIMEOUT_S, check=False,
                              env={**os.environ, "HOME": str(self.directory)})
         if run.returncode != 0:
             raise AssertionError(f"the browser ended with {run.returncode}:\n{run.stderr}")
@@ -105,7 +105,7 @@ class LivePage:
             time.sleep(0.02)
 
     def _message(self):
-        give_up = time.monotonic() + PATIENCE_S
+        give_up = time.monotonic() + TIMEOUT_S
         while b"\0" not in self.received:
             ready, _, _ = select.select([self.back], [], [], max(0, give_up - time.monotonic()))
             more = os.read(self.back, 1 << 20) if ready else b""
@@ -156,6 +156,6 @@ class LivePage:
     def close(self):
         # Its children would still write into its directory if it were killed.
         self._call("Browser.close")
-        self.browser.wait(PATIENCE_S)
+        self.browser.wait(TIMEOUT_S)
         os.close(self.to)
         os.close(self.back)

@@ -36,7 +36,7 @@ class CaptureTest(CommandTest):
         self.assertEqual((root / "there").read_bytes(), sent.read_bytes())
         return server, client
 
-    def test_both_sides_of_a_transfer(self):
+    def test_both_sides_capture_the_same_transfer(self):
         at_server, at_client = (self.directory / name for name in ("s.pcapng", "c.pcapng"))
         server, client = self.serve_and_put("--capture", at_client, server_capture=at_server)
         self.assertEqual(server.interrupt(), 0, server.stderr)
@@ -51,7 +51,7 @@ class CaptureTest(CommandTest):
         self.assertEqual(seen["roce"], also["roce"])
         self.assertLess(json.loads(client.stdout)["packets_sent"], seen["frames"])
 
-    def test_interrupted_run_leaves_a_whole_file(self):
+    def test_an_interrupted_run_leaves_a_complete_capture(self):
         path = self.directory / "c.pcapng"
         run = self.start(Host(), "demo", "--calls", "1000000000", "--capture", path)
         run.wait_for_line("inline thresholds")

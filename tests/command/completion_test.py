@@ -59,7 +59,7 @@ class CompletionTest(unittest.TestCase):
                              env=os.environ | {"TERM": "dumb", "HOME": str(self.directory)})
         return run.stdout
 
-    def test_commands(self):
+    def test_commands_are_completed(self):
         shown = subprocess.run([POLLUX, "--help"], capture_output=True, text=True,
                                check=True).stdout
         commands = re.findall(r"^  ([a-z]+) ", shown, re.MULTILINE)
@@ -67,7 +67,7 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.bash("nf"), ["nfs", "nfsd"])
         self.assertEqual(self.bash("nfs", ""), ["get", "ls", "put", "rm", "stat"])
 
-    def test_options_are_those_of_the_help(self):
+    def test_completed_options_match_the_help(self):
         for command in (["nfsd"], ["run"], ["nfs", "put"], ["decode"], ["stat"]):
             with self.subTest(command):
                 shown = subprocess.run([POLLUX, *command, "--help"], capture_output=True, text=True,
@@ -75,7 +75,7 @@ class CompletionTest(unittest.TestCase):
                 options = re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown, re.MULTILINE)
                 self.assertEqual(self.bash(*command, "--"), sorted(options))
 
-    def test_values(self):
+    def test_values_of_options_are_completed(self):
         interfaces = sorted(os.listdir("/sys/class/net"))
         self.assertEqual(self.bash("serve", "--netdev", ""), interfaces)
         self.assertEqual(self.bash("serve", "--netdev", "=", "l"), ["lo"])
@@ -90,13 +90,13 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.bash("decode", "c"), ["capture.pcapng"])
         self.assertEqual(self.bash("put", "--netdev", "lo", "192.0.2.1", "c"), ["capture.pcapng"])
 
-    def test_program_of_run(self):
+    def test_the_program_of_run_is_completed(self):
         self.assertIn("true", self.bash("run", "--netdev", "lo", "--", "tru"))
         self.assertIn("true", self.bash("run", "--netdev", "lo", "--", "tru", bare=False))
         self.assertIn("capture.pcapng",
                       self.bash("run", "--netdev", "lo", "--", "cat", "cap", bare=False))
 
-    def test_zsh(self):
+    def test_zsh_completes_commands_options_and_values(self):
         self.assertRegex(self.zsh("pollux n"), r"\nnfs +-- files [^\n]*\n+nfsd +-- ")
         self.assertIn("--service-port", self.zsh("pollux serve --se"))
         for line, expected in (("pollux serve --netdev ", "lo"), ("pollux serve --idle s", "spin"),

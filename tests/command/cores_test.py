@@ -80,7 +80,7 @@ class OnePortTest(CoresTest):
         self.assertEqual(server.interrupt(), 0, server.stderr)
         self.assertEqual(json.loads(server.stdout)["calls"], calls)
 
-    def test_capture_has_both(self):
+    def test_capture_contains_both_connections(self):
         capture = self.directory / "c.pcapng"
         server = self.serve("--capture", capture)
         for address in (CLIENT, "10.0.0.3"):
@@ -93,7 +93,7 @@ class OnePortTest(CoresTest):
         for message in ("REQ", "REP", "RTU", "DREQ", "DREP"):
             self.assertEqual(decoded.stdout.count(f"message {message},"), 2, decoded.stdout)
 
-    def test_bench(self):
+    def test_bench_serves_successive_clients(self):
         server = self.start(Host(), "bench", "--server", "--port",
                             f"net_memif0,role=server,socket={self.directory}/m", "--address",
                             f"{SERVER}/24", *self.cores)
@@ -105,7 +105,7 @@ class OnePortTest(CoresTest):
             self.assertEqual(bench.process.returncode, 0, bench.stderr)
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
-    def test_who_has_one_core(self):
+    def test_commands_with_one_core_refuse_several(self):
         many = ("--cores", f"{CPUS[0]},{CPUS[1]}")
         for command in (self.client_argv("ls", *many, SERVER),
                         self.client_argv("ping", *many, SERVER)):
@@ -172,7 +172,7 @@ class BridgeTest(CoresTest):
             start(5)
         self.fail("36 clients on one core")
 
-    def test_clients_of_both_cores(self):
+    def test_clients_of_both_cores_are_served(self):
         server = self.rping(1, "-s", "-P", "--json", *self.cores)
         server.wait_for_line("^listening ")
         clients, started = self.clients_of_both_cores(server)

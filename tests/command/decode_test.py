@@ -25,14 +25,14 @@ class DecodeTest(CommandTest):
         total = self.decode("--brief", *paths).splitlines()[-1]
         self.assertRegex(total, r"^\d+ frames, \d+ RoCE, 0 unchecked, 0 cut, 0 failed$")
 
-    def test_an_nfs_mount_in_words(self):
+    def test_an_nfs_mount_is_decoded_as_text(self):
         text = self.decode(f"{CAPTURES}/nfs_v3.pcap.gz")
         for words in ("CM REQ service 0x0000000001064e51 (port 20049)", "        cm: message REQ",
                       "          cma: version 0x00, source ", "          rfc8797: version 1",
                       "CM RTU", "RDMA_MSG XID 0x", "          reply_chunk:", "icrc: value 0x"):
             self.assertIn(words, text)
 
-    def test_json_is_an_object_a_frame(self):
+    def test_json_has_an_object_per_frame(self):
         lines = self.decode("--json", f"{CAPTURES}/udaddy.pcap.gz").splitlines()
         *frames, last = [json.loads(line) for line in lines]
         self.assertEqual(last["totals"], {"frames": len(frames), "unchecked": 0, "cut": 0,
@@ -42,7 +42,7 @@ class DecodeTest(CommandTest):
         messages = {frame["cm"]["message"] for frame in frames if "cm" in frame}
         self.assertLessEqual({"SIDR_REQ", "SIDR_REP"}, messages)
 
-    def test_damage_fails_and_is_named(self):
+    def test_a_damaged_frame_fails_and_is_reported(self):
         whole = gzip.decompress(open(f"{CAPTURES}/vectors.pcap.gz", "rb").read())
         flipped = bytearray(whole)
         flipped[-1] ^= 1
@@ -66,7 +66,7 @@ class DecodeTest(CommandTest):
         """The bytes of a classic pcap of frames of every kind."""
         return gzip.decompress(open(f"{CAPTURES}/vectors.pcap.gz", "rb").read())
 
-    def test_a_snap_length_hides_no_header_that_is_whole(self):
+    def test_complete_headers_of_truncated_frames_are_shown(self):
         whole = self.vectors()
         cut, at, frames = bytearray(whole[:24]), 24, 0
         while at < len(whole):
@@ -86,7 +86,7 @@ class DecodeTest(CommandTest):
         self.assertEqual((totals["frames"], totals["failed"]), (frames, 0))
         self.assertGreater(totals["cut"], frames // 2)
 
-    def test_standard_input(self):
+    def test_standard_input_is_decoded(self):
         with open(f"{CAPTURES}/vectors.pcap.gz", "rb") as capture:
             run = subprocess.run([POLLUX, "decode", "--brief", "-"], stdin=capture,
                                  capture_output=True, text=True, check=True)
@@ -96,13 +96,13 @@ class DecodeTest(CommandTest):
         self.assertEqual(run.returncode, 1)
         self.assertIn("standard input: ", run.stderr)
 
-    def test_a_bad_file_hides_no_other(self):
+    def test_files_after_an_invalid_one_are_decoded(self):
         run = self.finish(Host(), "decode", "--brief", "nosuch.pcap", f"{CAPTURES}/udaddy.pcap.gz")
         self.assert_one_line(run, 1, "nosuch.pcap", "No such file")
         self.assertIn("CM SIDR_REQ", run.stdout)
         self.assertRegex(run.stdout, r"\n[1-9]\d* frames, .* 0 failed\n$")
 
-    def test_output_that_is_not_taken_is_told(self):
+    def test_a_failed_write_of_the_output_is_reported(self):
         for options in ([], ["--json"]):
             with open("/dev/full", "w") as full:
                 run = subprocess.run([POLLUX, "decode", *options, f"{CAPTURES}/udaddy.pcap.gz"],

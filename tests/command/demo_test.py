@@ -31,17 +31,17 @@ class DemoTest(CommandTest):
         # The file both ways in packets of at most 4,096 bytes, and a call and a reply each time.
         self.assertGreater(answer["packets_sent"], 2 * len(data) // 4096 + 2 * 500)
 
-    def test_file_there_and_back(self):
+    def test_a_file_is_transferred_and_read_back(self):
         path = self.file("data", (3 << 20) + 4321)
         self.check(self.demo("--file", path), path.read_bytes())
 
-    def test_lost_packets_are_sent_again(self):
+    def test_lost_packets_are_retransmitted(self):
         path = self.file("data", (3 << 20) + 4321)
         answer = self.demo("--file", path, "--impair", "loss=0.01,seed=7")
         self.check(answer, path.read_bytes())
         self.assertGreater(answer["retransmitted_packets"], 0)
 
-    def test_own_program_by_default_and_words_for_people(self):
+    def test_the_default_demo_prints_messages_and_latencies(self):
         run = self.finish(Host(), "demo", "--calls", "100")
         self.assertEqual(run.process.returncode, 0, run.stderr)
         for words in ("-> REQ", "<- REP", "-> RTU", "RFC 8797 private data: version 1",
@@ -50,13 +50,13 @@ class DemoTest(CommandTest):
         for words in ("latency 99.9 %", "retransmitted", "SHA-256 sent", "SHA-256 received"):
             self.assertIn(words, run.stdout)
 
-    def test_file_that_is_not_there(self):
+    def test_a_missing_file_is_an_error(self):
         run = self.finish(Host(), "demo", "--json", "--file", "nosuch")
         self.assertEqual(run.process.returncode, 1)
         self.assertIn("nosuch", run.stderr)
         self.assertFalse(json.loads(run.stdout)["ok"])
 
-    def test_interrupt_ends_it(self):
+    def test_an_interrupt_ends_the_demo(self):
         run = self.start(Host(), "demo", "--calls", "1000000000")
         run.wait_for_line("inline thresholds")
         self.assertEqual(run.interrupt(), 1)

@@ -18,7 +18,7 @@ class DoctorTest(SharedInterface):
     def lacking(self, findings):
         return [name for name, one in findings.items() if one["state"] == "lacking"]
 
-    def test_nothing_is_lacking(self):
+    def test_nothing_is_missing_on_a_prepared_host(self):
         found = self.findings(0, "--netdev", "wire")
         self.assertEqual(self.lacking(found), [])
         self.assertEqual(found["MTU"]["found"], "4400: path MTU 4096")
@@ -31,7 +31,7 @@ class DoctorTest(SharedInterface):
         self.assertEqual(title.split(), ["state", "what", "found", "wanted", "command"])
         self.assertEqual(len(lines), len(found))
 
-    def test_each_finding_that_is_lacking_has_its_command(self):
+    def test_each_missing_finding_has_a_command(self):
         self.assertTrue(self.client_host.shell("ip link set wire mtu 300; ip addr flush dev wire"))
         run = self.finish(self.client_host, "doctor", "--netdev", "wire")
         self.assert_one_line(run, 1, "wire: not ready: MTU, address")
@@ -43,7 +43,7 @@ class DoctorTest(SharedInterface):
         for name in ("nosuch", "lo"):
             self.assertEqual(self.lacking(self.findings(1, "--netdev", name)), ["interface"])
 
-    def test_another_pollux_has_the_port(self):
+    def test_a_process_that_holds_the_port_is_named(self):
         """It is named, with the command that ends it."""
         server = self.serve()
         run = self.finish(self.server_host, "doctor", "--json", "--netdev", "wire")
@@ -54,7 +54,7 @@ class DoctorTest(SharedInterface):
         run = self.finish(self.server_host, "doctor", "--json", "--netdev", "wire")
         self.assertEqual(self.findings(0, run=run)["UDP port 4791"]["found"], "free")
 
-    def test_without_capabilities(self):
+    def test_missing_capabilities_are_reported(self):
         """Pollux itself fails without those that are lacking, and works with them."""
         def run_with(kept, *arguments):
             drop = f"-all{''.join(f',+{name}' for name in kept)}"
@@ -78,20 +78,20 @@ class DoctorTest(SharedInterface):
         self.assertEqual(works.process.returncode, 0, works.stderr)
         self.stop(server)
 
-    def test_pci_address_without_a_device(self):
+    def test_a_pci_address_without_a_device_is_reported(self):
         found = self.findings(1, "--port", "ffff:1f:1f.7")
         self.assertIn("PCI device", self.lacking(found))
 
 
 class DoctorUsageTest(CommandTest):
-    def test_without_a_port_all_is_advice(self):
+    def test_without_a_port_every_finding_is_advice(self):
         run = self.finish(Host(), "doctor", "--json")
         self.assertEqual(run.process.returncode, 0, run.stderr)
         for one in json.loads(run.stdout)["findings"]:
             self.assertIn(one["state"], ("ok", "advice"))
             self.assertEqual(one["command"] == "", one["state"] == "ok", one)
 
-    def test_wrong_options(self):
+    def test_wrong_options_are_refused(self):
         for arguments, words in (
                 (("--netdev", "a", "--port", "net_tap0"), ("either --netdev or --port",)),
                 (("--port", "net_frob0"), ("net_frob0", "PCI address")),

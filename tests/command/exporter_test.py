@@ -14,7 +14,7 @@ import urllib.parse
 import urllib.request
 
 from tests.command.browser import LivePage
-from tests.command.harness import (CLIENT, PATIENCE_S, SERVER, CommandTest, Host, Run,
+from tests.command.harness import (CLIENT, SERVER, TIMEOUT_S, CommandTest, Host, Run,
                                    wait_for)
 
 DASHBOARD = pathlib.Path("docs/grafana_dashboard.json").absolute()
@@ -45,7 +45,7 @@ def get(url, accept="*/*"):
     """Status, type and body of what stands there."""
     request = urllib.request.Request(url, headers={"Accept": accept})
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers["Content-Type"], error.read().decode()
@@ -165,7 +165,7 @@ class ExporterTest(CommandTest):
         if kept:
             (pathlib.Path(kept) / name).write_bytes(png)
 
-    def test_no_process(self):
+    def test_without_a_process_the_scrape_succeeds(self):
         exporter, url = self.export()
         text = self.judge(url)
         self.assertIn("\npollux_processes 0\n", text)
@@ -184,7 +184,7 @@ class ExporterTest(CommandTest):
         self.assertEqual(exporter.interrupt(), 0, exporter.stderr)
         wait_for("the end", lambda: page.text("#status")[0].startswith("the exporter does not"))
 
-    def test_metrics_of_both_ends(self):
+    def test_metrics_of_both_ends_match_pollux_stat(self):
         server, client = self.busy()
         exporter, url = self.export("--connections")
 
@@ -231,7 +231,7 @@ class ExporterTest(CommandTest):
                             and one.labels["peer"] == peer and one.value > 0 for one in samples))
         self.assertEqual(exporter.interrupt(), 0, exporter.stderr)
 
-    def test_only_those_that_are_chosen(self):
+    def test_file_prefix_selects_a_process(self):
         self.busy()
         _, url = self.export("--file-prefix", "the-client")
         wait_for("the client", lambda: self.value(url, "pollux_processes") == 1)
@@ -239,7 +239,7 @@ class ExporterTest(CommandTest):
         self.assertEqual(names, {"the-client"})
         self.assertNotIn("pollux_connection_info", get(url + "metrics")[2])
 
-    def test_process_that_stops_and_ends(self):
+    def test_a_stopped_process_is_down_until_it_ends(self):
         server = self.serve("--file-prefix", "the-server")
         other = self.serve("--file-prefix", "other", name="o")
         _, url = self.export()
@@ -272,7 +272,7 @@ class ExporterTest(CommandTest):
             self.assertNotIn("$", query)
             wait_for(f"'{title}': {query}", lambda of=query: prometheus.query(of))
 
-    def test_prometheus_and_the_dashboard(self):
+    def test_dashboard_panels_have_series_in_prometheus(self):
         self.busy()
         _, url = self.export()
         prometheus = Prometheus(self, urllib.parse.urlsplit(url).netloc)
@@ -282,7 +282,7 @@ class ExporterTest(CommandTest):
             'rate(pollux_rpc_calls_received_total{process="the-server"}[5m]) > 0'))
         self.assert_panels_have_series(prometheus, lambda query: "pollux_nfs_" not in query)
 
-    def test_dashboard_of_an_nfs_server(self):
+    def test_nfs_dashboard_panels_have_series_in_prometheus(self):
         with open("/proc/self/uid_map", encoding="ascii") as file:
             if os.geteuid() != 0 or int(file.read().split()[2]) < 1 << 31:
                 self.skipTest("needs root outside a user namespace")
@@ -300,7 +300,7 @@ class ExporterTest(CommandTest):
         self.assert_panels_have_series(prometheus, lambda query: "pollux_nfs_" in query)
         self.assert_documented_are_there(url, lambda name: "_nfs_" in name)
 
-    def test_page_in_a_browser(self):
+    def test_the_page_shows_processes_in_a_browser(self):
         server, client = self.busy(rate=2000)
         _, url = self.export()
         page = self.page(url)
@@ -334,7 +334,7 @@ class ExporterTest(CommandTest):
         wait_for("none", lambda: page.text("#status") == ["no Pollux process answers"])
         self.assertEqual(page.complaints, [])
 
-    def test_what_is_wrong(self):
+    def test_invalid_arguments_get_one_error_line(self):
         _, url = self.export()
         taken = urllib.parse.urlsplit(url).netloc
         self.assert_one_line(self.finish(Host(), "exporter", "--listen", taken), 1, taken,

@@ -21,7 +21,7 @@ POLLUX = os.path.abspath("tools/pollux/pollux")
 RPING = os.path.abspath("tests/interop/pollux_rping")
 # A guard against hanging, not an expectation: on a busy machine, or under a sanitizer, what takes
 # seconds elsewhere takes minutes.
-PATIENCE_S = int(os.environ.get("POLLUX_TEST_PATIENCE_S", "600"))
+TIMEOUT_S = int(os.environ.get("POLLUX_TEST_TIMEOUT_S", "600"))
 SERVER, CLIENT = "10.0.0.1", "10.0.0.2"
 SERVICE_PORT = 20049
 CLONE_NEWNET = 0x40000000
@@ -42,13 +42,13 @@ CM_NAMES = {0x10: "REQ", 0x11: "MRA", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x1
 
 def wait_for(what, condition):
     """Waits until `condition()` holds and returns what it returned."""
-    give_up = time.monotonic() + PATIENCE_S
+    give_up = time.monotonic() + TIMEOUT_S
     while time.monotonic() < give_up:
         found = condition()
         if found:
             return found
         time.sleep(0.02)
-    raise AssertionError(f"waited {PATIENCE_S} s for {what}")
+    raise AssertionError(f"waited {TIMEOUT_S} s for {what}")
 
 
 class Host:
@@ -128,7 +128,9 @@ class MountedHost(Host):
     """One that has a file system of its own too."""
 
     def argv(self, arguments):
-        return ["nsenter", "-t", str(self.holder.pid), "-n", "-m",
+        # In a chroot, only "-r" makes the holder's root that of the command: joining a mount
+        # namespace leads to the root of that namespace.
+        return ["nsenter", "-t", str(self.holder.pid), "-n", "-m", "-r",
                 *(str(argument) for argument in arguments)]
 
 
@@ -235,8 +237,8 @@ class Run:
 
         wait_for(f"'{pattern}'", found)
 
-    def wait(self, patience_s=PATIENCE_S):
-        return self.process.wait(patience_s)
+    def wait(self, timeout_s=TIMEOUT_S):
+        return self.process.wait(timeout_s)
 
     def interrupt(self, number=signal.SIGINT):
         """Returns the exit status."""

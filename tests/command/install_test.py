@@ -33,7 +33,7 @@ class InstallTest(CommandTest):
         run.wait()
         return run
 
-    def test_runs_programs_with_its_libraries(self):
+    def test_run_uses_the_installed_libraries(self):
         self.install()
         self.install()  # over itself
         self.assertEqual(len(list(self.prefix.glob("**/*.new"))), 0)
@@ -42,7 +42,7 @@ class InstallTest(CommandTest):
         self.assertEqual((run.process.returncode, run.stdout.split(":")[0].strip()),
                          (0, f"{self.prefix}/lib/pollux"), run.stderr)
 
-    def test_directories_that_are_there_stay_as_they_are(self):
+    def test_existing_directories_keep_their_mode(self):
         for directory in ("bin", "lib"):
             (self.prefix / directory).mkdir(parents=True)
             (self.prefix / directory).chmod(0o2775)
@@ -50,7 +50,7 @@ class InstallTest(CommandTest):
         for directory in ("bin", "lib"):
             self.assertEqual((self.prefix / directory).stat().st_mode & 0o7777, 0o2775)
 
-    def test_path_that_the_loader_does_not_take(self):
+    def test_a_prefix_that_the_loader_cannot_use_is_an_error(self):
         for name in ("of two words", "a:b", "a;b"):
             self.prefix = self.directory / name
             self.install()
@@ -58,7 +58,7 @@ class InstallTest(CommandTest):
                               program=self.prefix / "bin/pollux")
             self.assert_one_line(run, 1, f"{name}/lib/pollux", "space", "tools/dev install")
 
-    def test_run_within_a_run_of_another_build(self):
+    def test_run_within_a_run_of_another_build_uses_its_own_libraries(self):
         self.install()
         outer = self.directory / "outer"
         shutil.copytree(self.prefix, outer)
@@ -68,12 +68,12 @@ class InstallTest(CommandTest):
         self.assertEqual((run.process.returncode, run.stdout.strip()),
                          (0, f"{self.prefix}/lib/pollux/libpollux_device_file.so"), run.stderr)
 
-    def test_runs_by_another_user(self):
+    def test_another_user_can_run_programs(self):
         self.install()
         run = self.by_other("run", "--netdev", "lo", "--", "true")
         self.assertEqual((run.process.returncode, run.stderr), (0, ""))
 
-    def test_libraries_that_are_missing_or_not_to_be_read(self):
+    def test_missing_and_unreadable_libraries_are_errors(self):
         self.install()
         (self.prefix / "lib/pollux").chmod(0o700)
         run = self.by_other("run", "--netdev", "lo", "--", "true")
@@ -82,7 +82,7 @@ class InstallTest(CommandTest):
         run = self.by_other("run", "--netdev", "lo", "--", "true")
         self.assert_one_line(run, 1, "lib/pollux/libibverbs.so.1", "tools/dev install")
 
-    def test_program_that_gains_rights_is_refused(self):
+    def test_a_setuid_program_is_refused(self):
         self.install()
         program = self.directory / "program"
         shutil.copy(shutil.which("true"), program)

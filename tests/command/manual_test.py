@@ -59,7 +59,7 @@ class ManualTest(unittest.TestCase):
         text = shown.stdout.decode()
         return text.translate({0x2010: "-", 0x2212: "-", 0x2019: "'", 0x2018: "`"})
 
-    def test_no_warnings(self):
+    def test_man_gives_no_warnings(self):
         for page in self.pages():
             with self.subTest(page.name), tempfile.TemporaryDirectory() as home:
                 self.text_of(page, 60)
@@ -69,7 +69,7 @@ class ManualTest(unittest.TestCase):
                 self.assertEqual(shown.stderr, "")
                 self.assertIn(page.stem.upper(), shown.stdout)
 
-    def test_each_command_has_a_page_with_all_of_its_help(self):
+    def test_each_command_has_a_page_with_its_complete_help(self):
         for command in self.commands():
             with self.subTest(command):
                 text = words_of(self.text_of(self.page_of(command)))
@@ -81,7 +81,7 @@ class ManualTest(unittest.TestCase):
                 for option in re.split(r"^  (?=-)", options, flags=re.MULTILINE)[1:]:
                     self.assertIn(words_of(option), text)
 
-    def test_no_page_without_a_command(self):
+    def test_each_page_has_a_command(self):
         pages = {self.page_of(command).name for command in self.commands()}
         self.assertEqual({page.name for page in self.pages()},
                          pages | {"pollux.1", "pollux.7"})
@@ -91,13 +91,13 @@ class ManualTest(unittest.TestCase):
         for command in below():
             self.assertRegex(text, rf"\n +pollux-{command}\([18]\)\s")
 
-    def test_references_lead_to_pages(self):
+    def test_references_name_existing_pages(self):
         names = {(page.stem, page.suffix[1:]) for page in self.pages()}
         for page in self.pages():
             for name, section in re.findall(r"\b(pollux[a-z-]*)\((\d)\)", self.text_of(page)):
                 self.assertIn((name, section), names, page)
 
-    def test_version(self):
+    def test_pages_have_the_version_of_the_program(self):
         version = ended(POLLUX, "--version").stdout.split()[1].removesuffix("-dev")
         for page in self.pages():
             self.assertIn(f"Pollux {version}", self.text_of(page, 80))

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { kMost = 8 << 20, kMany = 64, kEach = 20000 };
+enum { kMaxBytes = 8 << 20, kMany = 64, kEach = 20000 };
 
-static unsigned char out[kMost], in[kMost], expected[kMost];
+static unsigned char out[kMaxBytes], in[kMaxBytes], expected[kMaxBytes];
 static int rank, peer;
 
 static void fill(unsigned char* bytes, int count, uint32_t seed) {
@@ -56,11 +56,11 @@ static void reduce(int count) {
 }
 
 static void access_memory(void) {
-  const int half = kMost / 2, times = 100;
+  const int half = kMaxBytes / 2, times = 100;
   int64_t one = 1, before, counted;
   MPI_Win window;
-  memset(in, 0, kMost);
-  MPI_Win_create(in, kMost, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  memset(in, 0, kMaxBytes);
+  MPI_Win_create(in, kMaxBytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
   fill(out, half, 77 + rank);
   fill(expected, half, 77 + peer);
   MPI_Win_fence(0, window);
@@ -72,11 +72,11 @@ static void access_memory(void) {
   check(memcmp(out + half, out, half) == 0, "MPI_Get", half);
   for (int i = 0; i < times; ++i) {
     MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
-    MPI_Fetch_and_op(&one, &before, MPI_INT64_T, 0, kMost - 8, MPI_SUM, window);
+    MPI_Fetch_and_op(&one, &before, MPI_INT64_T, 0, kMaxBytes - 8, MPI_SUM, window);
     MPI_Win_unlock(0, window);
   }
   MPI_Win_fence(0, window);
-  memcpy(&counted, in + kMost - 8, sizeof counted);
+  memcpy(&counted, in + kMaxBytes - 8, sizeof counted);
   check(counted == (rank == 0 ? 2 * times : 0), "MPI_Fetch_and_op", times);
   MPI_Win_free(&window);
 }
@@ -88,10 +88,10 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   check(size == 2, "MPI_Comm_size", size);
   peer = 1 - rank;
-  for (int count = 0; count <= kMost; count = count * 7 + 1) exchange(count);
-  exchange(kMost);
+  for (int count = 0; count <= kMaxBytes; count = count * 7 + 1) exchange(count);
+  exchange(kMaxBytes);
   exchange_many();
-  for (int count = 1; count <= kMost / 8; count *= 32) reduce(count);
+  for (int count = 1; count <= kMaxBytes / 8; count *= 32) reduce(count);
   access_memory();
   if (rank == 0) puts("all as expected");
   MPI_Finalize();

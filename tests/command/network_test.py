@@ -25,10 +25,10 @@ TCP_SOURCE = ("import socket, sys; "
               "socket.create_connection((sys.argv[1], 9999)).sendall(bytes(1000000))")
 
 
-class Everything:
+class EveryCommand:
     """The cases that each kind of port goes through."""
 
-    def test_every_command(self):
+    def test_every_command_succeeds(self):
         server = self.serve()
         for size in (0, 1, 4097, (2 << 20) + 333):
             self.put_and_get(size)
@@ -47,14 +47,14 @@ class Everything:
             self.assertGreater(bench[key], 0)
         self.assertGreater(self.stop(server)["calls"], 20)
 
-    def test_lossy_wire(self):
+    def test_transfers_survive_a_lossy_wire(self):
         server = self.serve("--impair", "loss=0.01,seed=3")
         self.put_and_get((4 << 20) + 77, options=("--impair", "loss=0.01,seed=5"))
         # The server asks for the bulk of the one and sends that of the other, so it is the side
         # that repeats: of some 2,000 packets across two impairments it is certain to.
         self.assertGreater(self.stop(server)["retransmitted_packets"], 0)
 
-    def test_names_of_any_bytes(self):
+    def test_file_names_with_arbitrary_bytes_are_shown_safely(self):
         server = self.serve()
         for name in (b"bad\xff", b"two\nlines\x1b[31m"):
             with open(os.path.join(os.fsencode(self.root), name), "wb"):
@@ -66,7 +66,7 @@ class Everything:
         self.assertNotIn("\x1b", shown)
         self.stop(server)
 
-    def test_server_that_refuses(self):
+    def test_refusals_of_the_server_are_one_error_line(self):
         server = self.serve("--read-only")
         (self.root / "there").write_bytes(b"x")
         self.assert_one_line(self.client("put", self.file("mine", 9), "new"), 1, "new",
@@ -82,7 +82,7 @@ class Everything:
         self.stop(server)
 
 
-class MemifTest(Everything, NetworkTest):
+class MemifTest(EveryCommand, NetworkTest):
     """Two processes and shared memory; any user may."""
 
     def setUp(self):
@@ -91,10 +91,10 @@ class MemifTest(Everything, NetworkTest):
         self.client_port = f"net_memif0,role=client,socket={self.directory}/m"
 
 
-class VethTest(Everything, TwoHosts):
+class VethTest(EveryCommand, TwoHosts):
     server_port = client_port = "net_af_packet0,iface=wire"
 
-    def test_server_that_vanishes(self):
+    def test_a_client_of_a_stopped_server_can_be_interrupted(self):
         server = self.serve()
         bench = self.start(self.client_host, *self.client_argv("bench", options=(
             "--measure", "null", "--seconds", "0", "--count", "1000000000")))
@@ -111,7 +111,7 @@ class VethTest(Everything, TwoHosts):
         self.addCleanup(watch.close)
         return watch
 
-    def test_exchange_on_the_wire(self):
+    def test_ping_connects_and_disconnects_on_the_wire(self):
         server = self.serve()
         watch = self.watch()
         self.asked("ping")
@@ -151,7 +151,7 @@ class VethTest(Everything, TwoHosts):
             self.assert_one_line(client, 1, "connect")
             self.assertEqual(watch.seen_once()[3:], [(SERVER, "DREQ"), (CLIENT, "DREP")])
 
-    def test_killed_client_is_one_line(self):
+    def test_a_killed_client_is_logged_in_one_line(self):
         server = self.serve()
         watch = self.watch()
         self.busy_client(watch).interrupt(signal.SIGKILL)
@@ -165,7 +165,7 @@ class VethTest(Everything, TwoHosts):
         self.assertEqual(len(failed), 1, server.stderr)
         self.assertEqual(len(re.findall(" gone$", server.stderr, re.MULTILINE)), 1, server.stderr)
 
-    def test_a_hangup_ends_no_service(self):
+    def test_sighup_does_not_end_a_service(self):
         server = self.serve()
         server.process.send_signal(signal.SIGHUP)
         server.wait_for_line("^SIGHUP: ")
@@ -181,7 +181,7 @@ class VethTest(Everything, TwoHosts):
                      "queue pair: ERR"):
             self.assertRegex(words, line)
 
-    def test_killed_server_is_explained(self):
+    def test_recorder_explains_a_killed_server(self):
         server = self.serve()
         watch = self.watch()
         client = self.busy_client(watch, "--recorder")
@@ -190,7 +190,7 @@ class VethTest(Everything, TwoHosts):
         self.assert_explained(client.stderr)
         self.assertEqual(client.stderr.count("its last events"), 1)
 
-    def test_killed_client_is_explained(self):
+    def test_recorder_explains_a_killed_client(self):
         server = self.serve("--recorder")
         watch = self.watch()
         self.busy_client(watch).interrupt(signal.SIGKILL)
@@ -200,10 +200,10 @@ class VethTest(Everything, TwoHosts):
         self.asked("ping")
         self.stop(server)
 
-    def test_nobody_there(self):
+    def test_an_absent_host_is_an_error(self):
         self.assert_one_line(self.client("ping"), 1, SERVER, "no answer to ARP")
 
-    def test_interrupted_while_connecting(self):
+    def test_a_connecting_client_can_be_interrupted(self):
         client = self.start(self.client_host, *self.client_argv(
             "ping", options=("--timeout-ms", "3600000", "--verbose")))
         self.assertTrue(self.server_host.shell("ip addr add 10.0.0.1/24 dev wire"))
@@ -211,7 +211,7 @@ class VethTest(Everything, TwoHosts):
         self.assertEqual(client.interrupt(), 1)
         self.assertIn("interrupted", client.stderr)
 
-    def test_interface_that_goes(self):
+    def test_a_service_ends_when_its_interface_is_removed(self):
         server = self.start(self.server_host, "serve", *self.place(self.server_port, SERVER),
                             "--root", self.root)
         server.wait_for_line("^serving ")
@@ -219,7 +219,7 @@ class VethTest(Everything, TwoHosts):
         self.assertEqual(server.wait(), 1)
         self.assertRegex(server.stderr.splitlines()[-1], 'interface "wire" is gone')
 
-    def test_interface_that_goes_under_any_command(self):
+    def test_each_server_ends_when_its_interface_is_removed(self):
         for command, program in ((("-s",), RPING), (("bench", "--server"), POLLUX)):
             with self.subTest(program):
                 run = self.start(self.server_host, *command, *self.place(self.server_port, SERVER),
@@ -237,7 +237,7 @@ class VethTest(Everything, TwoHosts):
             self.assertEqual(run.wait(), 1)
             self.assertRegex(run.stderr.splitlines()[-1], 'interface "wire" is gone')
 
-    def test_client_that_was_killed_comes_back(self):
+    def test_a_killed_client_can_reconnect(self):
         server = self.start(self.server_host, "-s", *self.place(self.server_port, SERVER),
                             program=RPING)
         server.wait_for_line("^listening ")
@@ -250,7 +250,7 @@ class VethTest(Everything, TwoHosts):
         self.assertEqual(again.process.returncode, 0, again.stderr)
         self.assertEqual(server.wait(), 0, server.stderr)
 
-    def test_living_client_keeps_its_server(self):
+    def test_a_live_client_keeps_its_connection(self):
         server = self.start(self.server_host, "-s", *self.place(self.server_port, SERVER),
                             program=RPING)
         server.wait_for_line("^listening ")
@@ -267,7 +267,7 @@ class VethTest(Everything, TwoHosts):
         self.assertIn("interrupted", first.stderr.splitlines()[-1])
         self.assertIn(server.wait(), (0, 1))
 
-    def test_interface_that_goes_under_clients_of_files(self):
+    def test_a_transfer_fails_when_its_interface_is_removed(self):
         big = self.file("big", 64 << 20)
         (self.root / "there").write_bytes(big.read_bytes())
         for command, arguments in (("put", (big, "new")),
@@ -285,7 +285,7 @@ class VethTest(Everything, TwoHosts):
                 self.make_wire(self.server_host, self.client_host)
         self.assertFalse((self.directory / "got").exists())
 
-    def test_taken_address(self):
+    def test_an_address_in_use_is_an_error(self):
         self.assertTrue(self.client_host.shell(f"ip addr add {SERVER}/24 dev wire"))
         server = self.start(self.server_host, "serve", "--port", self.server_port, "--address",
                             f"{SERVER}/24", "--root", self.root)
@@ -293,7 +293,7 @@ class VethTest(Everything, TwoHosts):
         self.assert_one_line(server, 1, f"address {SERVER} is taken", "MAC", "--address")
 
 
-class Ipv6Test(Everything, TwoHosts):
+class Ipv6Test(EveryCommand, TwoHosts):
     """The same between IPv6 addresses, and with the kernel's own IPv6 as a judge."""
 
     server_port = client_port = "net_af_packet0,iface=wire"
@@ -310,20 +310,20 @@ class Ipv6Test(Everything, TwoHosts):
                                      "--address", f"{CLIENT}/24", SERVER).process.returncode, 0)
         self.stop(server)
 
-    def test_link_local(self):
+    def test_a_link_local_server_address_is_reached(self):
         server = self.serve("--mac", "02:00:00:00:00:01")
         # As it follows from the MAC address.
         run = self.client("ping", server="fe80::ff:fe00:1")
         self.assertEqual(run.process.returncode, 0, run.stderr)
         self.stop(server)
 
-    def test_nobody_there(self):
+    def test_an_absent_host_is_an_error(self):
         self.assert_one_line(self.client("ping"), 1, "fd00::1", "neighbour discovery")
 
-    def test_no_way_there(self):
+    def test_an_address_of_the_other_family_is_an_error(self):
         self.assert_one_line(self.client("ping", server=SERVER), 1, SERVER, "no address to reach")
 
-    def test_taken_address(self):
+    def test_an_address_in_use_is_an_error(self):
         self.assertTrue(self.client_host.shell("ip addr add fd00::1/64 dev wire nodad"))
         server = self.start(self.server_host, "serve", "--port", self.server_port, "--address",
                             "fd00::1/64", "--root", self.root)
@@ -331,7 +331,7 @@ class Ipv6Test(Everything, TwoHosts):
         self.assert_one_line(server, 1, "address fd00::1 is taken", "MAC", "--address")
 
 
-class NetdevTest(Everything, SharedInterface):
+class NetdevTest(EveryCommand, SharedInterface):
     def unreachables_sent(self, host):
         """ICMP and ICMPv6 destination unreachable that the kernel has sent."""
         text = subprocess.run(host.argv(["cat", "/proc/net/snmp", "/proc/net/snmp6"]),
@@ -341,7 +341,7 @@ class NetdevTest(Everything, SharedInterface):
         sent = int(values[names.index("OutDestUnreachs")])
         return sent + sum(int(line[1]) for line in lines if line[0] == "Icmp6OutDestUnreachs")
 
-    def test_hosts_have_names(self):
+    def test_host_names_are_resolved(self):
         """The resolver is asked; what it knows here stands in a file that is one process's."""
         if not self.client_host.shell("unshare -m mount --bind /dev/null /etc/hosts"):
             raise unittest.SkipTest("needs the right to mount")
@@ -357,7 +357,7 @@ class NetdevTest(Everything, SharedInterface):
             self.assertEqual(ping.process.returncode, 0, ping.stderr)
         self.stop(server)
 
-    def test_kernel_goes_on(self):
+    def test_the_kernel_keeps_working_on_a_shared_interface(self):
         server = self.serve()
         for address in (SERVER, "fd00::1"):
             run = self.client("ping", options=("--count", "10"), server=address)
@@ -368,7 +368,7 @@ class NetdevTest(Everything, SharedInterface):
         for host in (self.server_host, self.client_host):
             self.assertEqual(self.unreachables_sent(host), 0)
 
-    def test_follows_the_kernel(self):
+    def test_address_changes_of_the_kernel_are_followed(self):
         server = self.serve()
         self.assertTrue(self.server_host.shell("ip addr add 10.3.0.1/24 dev wire"))
         self.assertTrue(self.client_host.shell("ip route add 10.3.0.0/24 via 10.0.0.1 dev wire"))
@@ -380,10 +380,10 @@ class NetdevTest(Everything, SharedInterface):
         self.asked("ping")
         self.stop(server)
 
-    def test_nobody_there(self):
+    def test_an_absent_host_is_an_error(self):
         self.assert_one_line(self.client("ping", server="10.0.0.77"), 1, "10.0.0.77", "ARP")
 
-    def test_unusable(self):
+    def test_unusable_interfaces_and_options_are_errors(self):
         self.assert_one_line(
             self.finish(self.client_host, "ping", "--netdev", "none", SERVER), 1, "none",
             "does not exist")
@@ -395,7 +395,7 @@ class NetdevTest(Everything, SharedInterface):
 class VlanTest(TwoHosts):
     server_port = client_port = "net_af_packet0,iface=wire"
 
-    def test_tagged_and_untagged_at_once(self):
+    def test_tagged_and_untagged_clients_are_served_together(self):
         server = self.serve("--address", "10.7.0.1/24,vlan=7", "--address", "fd07::1/64,vlan=7")
         self.put_and_get(4097)
         for option, address in (("10.7.0.2/24", "10.7.0.1"), ("fd07::2/64", "fd07::1")):
@@ -404,7 +404,7 @@ class VlanTest(TwoHosts):
             self.assertEqual(run.process.returncode, 0, run.stderr)
         self.stop(server)
 
-    def test_kernels_vlan_device_pings_the_port(self):
+    def test_the_vlan_device_of_the_kernel_pings_the_port(self):
         if not self.client_host.shell("ip link add link wire name wire.7 type vlan id 7"):
             self.skipTest("needs a kernel with VLAN devices")
         self.assertTrue(self.client_host.shell(
@@ -415,7 +415,7 @@ class VlanTest(TwoHosts):
         self.client_host.await_answer("ping -6 -n -c 3 -i 0.2 fd07::1")
         self.stop(server)
 
-    def test_other_vlan(self):
+    def test_a_host_on_another_vlan_is_not_reached(self):
         server = self.serve("--address", "10.7.0.1/24,vlan=7")
         run = self.finish(self.client_host, "ping", "--port", self.client_port, "--address",
                           "10.7.0.2/24,vlan=8", "10.7.0.1")
@@ -423,7 +423,7 @@ class VlanTest(TwoHosts):
         self.stop(server)
 
 
-class TapTest(Everything, BridgedTaps, TwoHosts):
+class TapTest(EveryCommand, BridgedTaps, TwoHosts):
     server_port = client_port = f"net_tap0,iface={TAP}"
 
 
@@ -441,7 +441,7 @@ class KernelPathTest(TapTest):
     def serve(self, *arguments):
         return super().serve("--address", "fd00::1/64", "--kernel-path", "kpath", *arguments)
 
-    def test_kernel_lives_at_the_same_address(self):
+    def test_the_kernel_works_at_the_same_address(self):
         server = self.serve()
         for address in (SERVER, "fd00::1"):
             self.client_host.await_answer(f"ping -n -c 3 -i 0.2 -s 1000 {address}")

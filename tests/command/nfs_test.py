@@ -19,7 +19,7 @@ class NfsTest(CommandTest):
             self.assert_one_line(run, status, *words)
             self.assertEqual(run.stdout, "")
 
-    def test_help_of_each_subcommand(self):
+    def test_each_subcommand_has_help(self):
         run = self.finish(Host(), "nfs", "--help")
         self.assertEqual((run.process.returncode, run.stderr), (0, ""))
         for subcommand in SUBCOMMANDS:
@@ -30,13 +30,13 @@ class NfsTest(CommandTest):
             for option in ("--mount", "--uid", "--gid", "--json", "--impair", "--capture"):
                 self.assertIn(option, of_it.stdout)
 
-    def test_no_subcommand(self):
+    def test_a_missing_or_unknown_subcommand_shows_the_usage(self):
         for arguments in ((), ("frob",)):
             run = self.finish(Host(), "nfs", *arguments)
             self.assertEqual((run.process.returncode, run.stdout), (2, ""))
             self.assertIn("usage: pollux nfs COMMAND", run.stderr)
 
-    def test_wrong_operands(self):
+    def test_invalid_operands_are_usage_errors(self):
         self.fails(2, ["ls", *PLACE], "usage: pollux nfs ls")
         self.fails(2, ["ls", *PLACE, "10.0.0.1:/srv"], "nfs://HOST")
         self.fails(2, ["ls", *PLACE, "nfs://10.0.0/srv"], "'10.0.0'", "nfs://HOST")
@@ -47,13 +47,13 @@ class NfsTest(CommandTest):
         self.fails(2, ["rm", *PLACE, "--mount", "10.0.0.1:99999", URL], "99999", "port")
         self.fails(2, ["get", "--port", "net_null0", URL], "--address ADDR/LEN")
 
-    def test_a_name_that_nobody_knows(self):
+    def test_an_unknown_host_name_is_an_error(self):
         self.fails(1, ["ls", *PLACE, f"nfs://{NOBODY}/srv"], f"host '{NOBODY}'")
 
-    def test_a_local_file_that_is_not_there(self):
+    def test_a_missing_local_file_is_an_error(self):
         self.fails(1, ["put", *PLACE, "/nosuch/file", URL], "/nosuch/file", "No such file")
 
-    def test_a_mount_service_that_is_not_there(self):
+    def test_a_missing_mount_service_is_an_error(self):
         # Nobody listens on this host's port 1.
         arguments = ["stat", *PLACE, "--mount", "127.0.0.1:1"]
         self.fails(1, [*arguments, URL], "MOUNT service at 127.0.0.1, TCP port 1",

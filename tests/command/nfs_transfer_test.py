@@ -54,7 +54,7 @@ class NfsTransferTest(NfsOnNfsd):
         """Bytes of files in the export."""
         return sum(path.stat().st_size for path in self.export.iterdir())
 
-    def test_files(self):
+    def test_files_are_put_got_listed_and_removed(self):
         server = self.nfsd("--json")
         for size in (0, 1, 4097, MIB + 5):
             self.there_and_back(size)
@@ -71,7 +71,7 @@ class NfsTransferTest(NfsOnNfsd):
         self.assertFalse((self.export / "file1").exists())
         self.stop(server)
 
-    def test_errors(self):
+    def test_errors_name_the_nfs_status(self):
         server = self.nfsd("--json")
         (self.export / "secret").write_text("secret")
         (self.export / "secret").chmod(0o600)
@@ -89,7 +89,7 @@ class NfsTransferTest(NfsOnNfsd):
         self.refused("permission denied", "ls")
         self.stop(server)
 
-    def test_server_killed_in_mid_transfer(self):
+    def test_a_transfer_survives_a_killed_server(self):
         server = self.nfsd("--json")
         sent = self.file("sent", 16 * MIB)
         # Over a wire so bad that it takes long.
@@ -107,7 +107,7 @@ class NfsTransferTest(NfsOnNfsd):
             self.assertEqual(there.read(1), b"")
         self.stop(server)
 
-    def test_loss(self):
+    def test_transfers_survive_packet_loss(self):
         server = self.nfsd("--json", "--impair", "loss=0.01,seed=1")
         self.there_and_back(8 * MIB, options=("--impair", "loss=0.01,seed=2"))
         self.assertGreater(self.stop(server)["retransmitted_packets"], 0)
@@ -153,7 +153,7 @@ class PowerFailureTest(NfsOnNfsd):
         subprocess.run(["umount", self.mount_points.pop()], check=True)
         return left
 
-    def test_what_is_answered_is_stored(self):
+    def test_answered_writes_survive_a_power_failure(self):
         server = self.nfsd("--json")
         sent = self.file("sent", 100_001)
         self.nfs("put", sent, path="file")

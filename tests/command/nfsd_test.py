@@ -9,7 +9,7 @@ import socket
 import struct
 
 from tests.command.exports import Exported
-from tests.command.harness import (CLIENT, PATIENCE_S, POLLUX, ROCE_PORT, SERVER, Host,
+from tests.command.harness import (CLIENT, POLLUX, ROCE_PORT, SERVER, TIMEOUT_S, Host,
                                    wait_for)
 
 RPC_VERSION = 2
@@ -24,7 +24,7 @@ AUTH_SYS = 1
 
 def exchange_tcp(host, port, message):
     with host.entered():
-        connection = socket.create_connection((SERVER, port), PATIENCE_S)
+        connection = socket.create_connection((SERVER, port), TIMEOUT_S)
     with connection:
         connection.sendall(struct.pack(">I", 1 << 31 | len(message)) + message)
         with connection.makefile("rb") as reader:
@@ -36,7 +36,7 @@ def exchange_udp(host, port, message):
     with host.entered():
         end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with end:
-        end.settimeout(PATIENCE_S)
+        end.settimeout(TIMEOUT_S)
         # Hears the address that was asked alone.
         end.connect((SERVER, port))
         end.send(message)
@@ -101,7 +101,7 @@ class NfsdTest(Exported):
         self.assert_sleeps_when_idle(server)
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
-    def test_says_what_to_type_and_serves(self):
+    def test_shows_the_mount_command_and_serves(self):
         server = self.nfsd("--json")
         self.assertIn(f"mount -t nfs -o vers=3,proto=rdma,port=20049 {SERVER}:{self.export} /mnt",
                       server.stderr)
@@ -126,7 +126,7 @@ class NfsdTest(Exported):
         self.assertEqual(self.mount(str(self.export)), (0, root))
         self.stop(server)
 
-    def test_what_to_type_is_quoted_for_a_shell(self):
+    def test_the_mount_command_is_quoted_for_a_shell(self):
         export = self.directory / "it's two words"
         export.mkdir()
         server = self.nfsd(export=f"{export}:rw")
@@ -146,7 +146,7 @@ class NfsdTest(Exported):
             f'{CLIENT} may not mount "{self.export}/none": no such file or directory '
             "(NFS3ERR_NOENT)"])
 
-    def test_a_hangup_does_not_end_it(self):
+    def test_sighup_does_not_end_the_server(self):
         server = self.nfsd("--json")
         for count in (1, 2):
             server.process.send_signal(signal.SIGHUP)
@@ -154,13 +154,13 @@ class NfsdTest(Exported):
         self.assertEqual(self.mount(str(self.export))[0], 0)
         self.stop(server)
 
-    def test_without_rights_it_says_what_it_needs(self):
+    def test_missing_capabilities_are_named(self):
         run = self.finish(Host(), "--bounding-set=-all", "--inh-caps=-all", POLLUX,
                           *self.nfsd_argv(), program="setpriv")
         self.assert_one_line(run, 1, "needs root", "CAP_SETUID")
         self.assertFalse((self.directory / "key").exists())
 
-    def test_an_interface_may_lose_its_addresses(self):
+    def test_the_server_starts_while_the_interface_has_no_address(self):
         """While it starts: before it tells them, or later on a busy machine."""
         server = self.start(self.server_host, *self.nfsd_argv())
         holds_port = f"grep -q ':{ROCE_PORT:04X} ' /proc/net/udp"
@@ -173,7 +173,7 @@ class NfsdTest(Exported):
         self.assertEqual(ping.process.returncode, 0, ping.stderr)
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
-    def test_locks_are_found(self):
+    def test_portmap_finds_the_lock_service(self):
         server = self.nfsd("--json", "--lock-port", "4046")
         self.assertEqual(port_of(self.client_host, MOUNT_PROGRAM, MOUNT_V3), MOUNT_PORT)
         self.assertEqual(port_of(self.client_host, NLM_PROGRAM, NLM_V4), 4046)
@@ -187,7 +187,7 @@ class NfsdTest(Exported):
         self.assertEqual(lock_call(self.client_host, 4046, forged), NLM4_STALE_FH)
         self.stop(server)
 
-    def test_locks_are_seen_and_dropped(self):
+    def test_locks_are_listed_and_dropped(self):
         server = self.nfsd("--json")
 
         def run(*arguments):
@@ -211,7 +211,7 @@ class NfsdTest(Exported):
         self.stop(server)
 
     # RFC 8267 section 5.1
-    def test_what_goes_with_nfs_is_there_by_tcp(self):
+    def test_mount_nlm_and_nsm_are_served_by_tcp(self):
         server = self.nfsd("--json")
         for program, version, port in ((MOUNT_PROGRAM, MOUNT_V3, MOUNT_PORT),
                                        (NLM_PROGRAM, NLM_V4, 4045),
@@ -221,7 +221,7 @@ class NfsdTest(Exported):
                                   exchange=exchange_tcp), b"")
         self.stop(server)
 
-    def test_by_udp_too(self):
+    def test_mount_nlm_and_nsm_are_served_by_udp(self):
         server = self.nfsd("--json", "--mount-port", "20050")
         for program, version, port in ((MOUNT_PROGRAM, MOUNT_V3, 20050),
                                        (NLM_PROGRAM, NLM_V4, 4045),
@@ -237,7 +237,7 @@ class NfsdTest(Exported):
                          b"")
         self.assertEqual(self.stop(server)["dropped_datagrams"], 0)
 
-    def test_clients_by_address(self):
+    def test_only_listed_client_addresses_may_mount(self):
         server = self.nfsd("--json", export=f"{self.export}:rw,clients=10.0.0.9")
         self.assertEqual(self.mount(str(self.export))[0], 13)
         self.stop(server)
@@ -246,7 +246,7 @@ class NfsdTest(Exported):
         self.assertRegex(server.stderr, f"{re.escape(str(self.export))}, read-only: mount")
         self.stop(server)
 
-    def test_what_is_wrong_is_said_in_one_line(self):
+    def test_invalid_exports_get_one_error_line(self):
         for export, status, words in (
                 (f"{self.export}:rw,sync", 2, ("'sync'", "no_root_squash")),
                 ("relative:rw", 2, ("absolute",)),

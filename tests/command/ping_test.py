@@ -33,13 +33,13 @@ class PingTest(CommandTest):
         self.assertIn(f"--- {SERVER} pollux ping statistics ---\n{sent} calls sent, {answered} "
                       f"answered, {lost}% lost, time ", run.stdout)
 
-    def test_one_call_without_options(self):
+    def test_without_options_one_call_is_made(self):
         run = self.ping()
         self.assertEqual((run.process.returncode, run.stderr), (0, ""))
         self.assertEqual(self.sequence(run), [1])
         self.assert_summary(run, 1, 1, 0)
 
-    def test_line_for_each_call_and_a_summary(self):
+    def test_each_call_has_a_line_and_a_summary_follows(self):
         for option in ("-c", "--count"):
             run = self.ping(option, "4")
             self.assertEqual((run.process.returncode, run.stderr), (0, ""))
@@ -56,14 +56,14 @@ class PingTest(CommandTest):
         self.assertEqual(self.sequence(quiet), [])
         self.assert_summary(quiet, 4, 4, 0)
 
-    def test_interval(self):
+    def test_calls_keep_the_interval(self):
         begun = time.monotonic()
         run = self.ping("-c", "4", "-i", "0.2")
         self.assertEqual(run.process.returncode, 0, run.stderr)
         self.assertGreaterEqual(time.monotonic() - begun, 0.6)
         self.assertEqual(self.sequence(run), [1, 2, 3, 4])
 
-    def test_until_interrupted(self):
+    def test_without_a_count_it_runs_until_interrupted(self):
         run = self.start(Host(), *self.argv("-i", "0.05"))
         wait_for("three answers", lambda: len(self.sequence(run)) >= 3)
         self.assertEqual(run.interrupt(), 0, run.stderr)
@@ -73,14 +73,14 @@ class PingTest(CommandTest):
         self.assertEqual(answered, len(self.sequence(run)))
         self.assertIn(sent, (answered, answered + 1))  # the interrupt may cut one off
 
-    def test_interrupt_before_the_count(self):
+    def test_an_interrupt_before_the_count_is_an_error(self):
         run = self.start(Host(), *self.argv("-i", "0.05", "-c", "100000"))
         wait_for("an answer", lambda: self.sequence(run))
         self.assertEqual(run.interrupt(), 1)
         self.assertIn("interrupted", run.stderr)
         self.assertIn("rtt min/avg/max/mdev", run.stdout)
 
-    def test_deadline(self):
+    def test_calls_end_at_the_deadline(self):
         run = self.ping("-w", "20", "-i", "5")
         self.assertEqual((run.process.returncode, run.stderr), (0, ""))
         self.assertLessEqual(self.sequence(run)[-1], 4)
@@ -88,7 +88,7 @@ class PingTest(CommandTest):
         self.assert_one_line(self.ping("-w", "20", "-i", "5", "-c", "1000"), 1,
                              "of 1000 calls were answered in time")
 
-    def test_server_that_does_not_answer(self):
+    def test_a_stopped_server_ends_ping_at_the_deadline(self):
         # The connection, too, gives up after some seconds.
         run = self.start(Host(), *self.argv("-w", "2", "-i", "0.1"))
         wait_for("an answer", lambda: self.sequence(run))
@@ -102,14 +102,14 @@ class PingTest(CommandTest):
         # None is under way if the server was stopped only after the end.
         self.assertIn(sent - answered, (0, 1))
 
-    def test_threshold(self):
+    def test_calls_above_the_threshold_fail(self):
         run = self.ping("-c", "3", "--threshold", "100s")
         self.assertEqual((run.process.returncode, run.stderr), (0, ""))
         run = self.ping("-c", "3", "--threshold", "1ns")
         self.assert_one_line(run, 1, "3 of 3 calls took longer than 1ns, the longest ")
         self.assert_summary(run, 3, 3, 0)
 
-    def test_json(self):
+    def test_json_has_latencies(self):
         run = self.ping("--json", "-c", "5")
         answer = json.loads(run.stdout)
         self.assertIs(answer["ok"], True)
@@ -124,7 +124,7 @@ class PingTest(CommandTest):
         answer = json.loads(run.stdout)
         self.assertEqual((answer["ok"], answer["too_slow"]), (False, 1))
 
-    def test_wrong_options(self):
+    def test_wrong_options_are_refused(self):
         for arguments, words in ((("--threshold", "20"), ("'20'", "20us")),
                                  (("-c", "0"), ("--count", "1 to")),
                                  (("-i", "-1"), ("--interval",)),

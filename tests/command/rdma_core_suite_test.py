@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import xml.etree.ElementTree
 
-from tests.command.harness import CLIENT, PATIENCE_S, SERVER
+from tests.command.harness import CLIENT, SERVER, TIMEOUT_S
 from tests.command.run_test import RunTest
 
 PYTHON = "/usr/bin/python3"  # the one that Debian's modules are for
@@ -92,7 +92,7 @@ class RdmaCoreTest(RunTest):
 
 
 class SuiteTest(RdmaCoreTest):
-    def test_suite(self):
+    def test_all_expected_cases_of_rdma_core_pass(self):
         report = self.directory / "report.xml"
         run = self.finish_program(self.server_host, PYTHON, DRIVER, self.directory / "tests",
                                   "pollux0", report)
@@ -115,12 +115,12 @@ class SuiteTest(RdmaCoreTest):
 
 
 class CmCasesTest(RdmaCoreTest):
-    def start_sides(self, case, patience_s):
+    def start_sides(self, case, timeout_s):
         """Its passive and its active side, under way; they wait for each other for so long."""
         meeting = self.enterContext(multiprocessing.managers.SyncManager(authkey=self.key))
         path = self.directory / f"{case}.meeting"
         # Gone with the last reference, also while a side is about to take one.
-        self.meeting = meeting.Barrier(2, timeout=patience_s), meeting.Queue()
+        self.meeting = meeting.Barrier(2, timeout=timeout_s), meeting.Queue()
         path.write_bytes(pickle.dumps(self.meeting))
         return [self.run_program(host, PYTHON, CM_SIDE, self.directory / "tests", "pollux0", case,
                                  side, own, SERVER, self.key.hex(), path)
@@ -132,14 +132,14 @@ class CmCasesTest(RdmaCoreTest):
         self.key = os.urandom(16)
         self.meeting = None
 
-    def test_cases(self):
+    def test_cm_cases_of_rdma_core_pass(self):
         for case in sorted(CM_CASES):
             with self.subTest(case):
-                sides = self.start_sides(case, PATIENCE_S)
+                sides = self.start_sides(case, TIMEOUT_S)
                 status = [side.wait() for side in sides]
                 self.assertEqual(status, [0, 0], [side.stdout + side.stderr for side in sides])
 
-    def test_nothing_comes_after_leaving(self):
+    def test_no_multicast_message_arrives_after_leaving(self):
         passive, active = self.start_sides(LEAVING_CASE, LEFT_ALONE_S)
         self.assertEqual(active.wait(), FAILED, active.stdout + active.stderr)
         # It waits for a datagram, or on a machine with much else to do has come too late to do so.

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from tests.command.blocks import Blocks
-from tests.command.harness import CLIENT, PATIENCE_S, SERVER, MountedHost, wait_for
+from tests.command.harness import CLIENT, SERVER, TIMEOUT_S, MountedHost, wait_for
 from tests.command.networks import SharedInterface
 
 # Where Debian has what only root needs.
@@ -56,7 +56,7 @@ class WithRpcbind(SharedInterface):
 class RpcbindTest(WithRpcbind):
     """The commands' services."""
 
-    def test_service_is_found(self):
+    def test_a_registered_service_is_found(self):
         server = self.serve("--service-port", "4660", "--rpcbind")
         program = str(0x20504C58)
         self.assertEqual(self.registered(), [(program, "1", "rdma", "10.0.0.1.18.52"),
@@ -76,7 +76,7 @@ class RpcbindTest(WithRpcbind):
         self.stop(server)
         self.assertEqual(self.registered(), [])
 
-    def test_nfs_and_mount_are_found(self):
+    def test_registered_nfs_and_mount_are_found(self):
         export = self.directory / "export"
         export.mkdir()
         server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--export", export,
@@ -96,7 +96,7 @@ class RpcbindTest(WithRpcbind):
         left = {row[0] for netid in ("tcp", "udp") for row in self.registered(netid)}
         self.assertFalse(left & {"100005", "100021", STATUS_PROGRAM}, left)
 
-    def test_getaddr_does_not_tell_of_rdma(self):
+    def test_getaddr_does_not_return_rdma_addresses(self):
         """Why services are looked up by DUMP: GETADDR answers for the transport that it is asked
         by, whatever netid it is asked for (RFC 1833 section 2.2.1)."""
         export = self.directory / "export"
@@ -121,7 +121,7 @@ class RpcbindTest(WithRpcbind):
         call = struct.pack(">10I", 7, 0, 2, 100000, 3, 3, 0, 0, 0, 0)
         call += struct.pack(">2I", program, version) + string(netid) + string("") + string("")
         with self.server_host.entered():
-            end = socket.create_connection(("127.0.0.1", 111), timeout=PATIENCE_S)
+            end = socket.create_connection(("127.0.0.1", 111), timeout=TIMEOUT_S)
         with end, end.makefile("rb") as replies:
             end.sendall(struct.pack(">I", 1 << 31 | len(call)) + call)
             size, = struct.unpack(">I", replies.read(4))
@@ -130,7 +130,7 @@ class RpcbindTest(WithRpcbind):
         length, = struct.unpack_from(">I", reply, accepted_header)
         return reply[accepted_header + 4:accepted_header + 4 + length].decode()
 
-    def test_another_status_monitor_keeps_its_place(self):
+    def test_second_status_monitor_keeps_its_registration(self):
         self.register_monitor(9999)
         export = self.directory / "export"
         export.mkdir()
@@ -148,14 +148,14 @@ class RpcbindTest(WithRpcbind):
         with self.server_host.entered():
             end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with end:
-            end.settimeout(PATIENCE_S)
+            end.settimeout(TIMEOUT_S)
             end.bind(("127.0.0.1", 700))
             end.connect(("127.0.0.1", 111))
             header = struct.pack(">10I", 7, 0, 2, 100000, 2, 1, 0, 0, 0, 0)
             end.send(header + struct.pack(">4I", int(STATUS_PROGRAM), 1, 17, port))
             self.assertEqual(struct.unpack(">I", end.recv(100)[-4:]), (1,))
 
-    def test_locks_are_not_found_unless_it_is_told(self):
+    def test_without_rpcbind_option_the_lock_service_is_not_registered(self):
         export = self.directory / "export"
         export.mkdir()
         server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--export", export,
@@ -165,7 +165,7 @@ class RpcbindTest(WithRpcbind):
         self.assertRegex(server.stderr, "mount .*,mountport=20048,nolock ")
         self.stop(server)
 
-    def test_nobody_to_ask(self):
+    def test_a_missing_rpcbind_is_an_error(self):
         self.server_host.holder.kill()
         self.server_host = self.client_host
         server = self.finish(self.client_host, "serve", "--netdev", "wire", "--root", self.root,
@@ -178,7 +178,7 @@ class RpcbindTest(WithRpcbind):
 class RpcgenTest(WithRpcbind, Blocks):
     """A program of rpcgen's."""
 
-    def test_service_is_found(self):
+    def test_a_registered_service_is_found(self):
         self.start_server(port="--netdev wire --service-port 4660 --rpcbind")
         program = str(0x20504C59)
         self.assertEqual(self.registered(), [(program, "1", "rdma", "10.0.0.1.18.52"),

@@ -13,59 +13,64 @@ BLOCK_MAX_BYTES = 1 << 20
 class RpcgenTest(Blocks):
     """The program's own view of it."""
 
-    def test_blocks_of_every_size(self):
+    def test_blocks_of_every_size_round_trip(self):
         server = self.start_server()
         for size in (0, 1, 3, 1024, 1025, 4000, 65_537, BLOCK_MAX_BYTES):
             self.put_and_get(size)
         self.assertEqual(self.ask("changes"), "8 changes\n")
         self.assertIsNone(server.process.poll())
 
-    def test_long_messages(self):
+    def test_long_messages_arrive(self):
         self.start_server()
-        self.ask("names", "4000")
-        self.assertEqual(self.ask("list").split(), [f"name-{i}" for i in range(4000)])
+        names = [f"name-{i}" for i in range(4000)]
+        self.assertEqual(self.ask("names", "4000").split(), names)
+        self.assertEqual(self.ask_client("list").split(), names)
 
-    def test_who_calls(self):
+    def test_the_server_sees_credential_and_address(self):
         self.start_server()
         self.assertEqual(self.ask("who"), "nobody from 10.0.0.2\n")
         self.assertEqual(self.ask("who", options=("-s", "sys")),
                          f"uid {os.getuid()} gid {os.getgid()} from 10.0.0.2\n")
         self.assertEqual(self.ask("who", server="fd00::1"), "nobody from fd00::2\n")
 
-    def test_errors(self):
+    def test_rpc_errors_reach_the_client(self):
         self.start_server()
         self.assertEqual(self.ask("unknown").splitlines(), [
             "procedure 99: RPC: Procedure unavailable",
             "version 9: RPC: Program/version mismatch (1 to 1)",
             "another program: RPC: Program unavailable"])
         self.assertEqual(self.ask("garbage"), "garbage: RPC: Server can't decode arguments\n")
-        self.assertIn("there is no block", self.ask("get", "none", "file", status=1))
+        self.assertIn("there is no block", self.ask_client("get", "none", "file", status=1))
         self.assertIn("Timed out", self.ask("wait", "5000", options=("-t", "200"), status=1))
         # The server is none the worse for it.
         self.put_and_get(BLOCK_MAX_BYTES)
 
-    def test_replies_that_nobody_waits_for(self):
+    def test_calls_with_a_zero_timeout_do_not_wait(self):
         self.start_server()
         self.assertIn("Timed out", self.ask("who", options=("-t", "0"), status=1))
         # Of a server that is at work for longer than anybody waits here.
         self.assertIn("Timed out", self.ask("wait", "600000", options=("-t", "0"), status=1))
 
-    def test_nobody_serves(self):
-        self.assertIn("no such host", self.ask("who", server="10.0.0.77", status=1))
+    def test_client_says_how_it_is_used(self):
+        for arguments in (("put", "name"), ("list", "all"), ("frob",)):
+            self.assertIn("usage:", self.ask_client(*arguments, status=2))
+
+    def test_a_missing_server_is_an_error(self):
+        self.assertIn("no such host", self.ask_client("list", server="10.0.0.77", status=1))
         self.start_server(port="--netdev wire --service-port 4000")
         self.assertIn("nothing listens there", self.ask("who", status=1))
         self.assertIn("nobody", self.ask("who", port="--netdev wire --service-port 4000"))
 
-    def test_port_options(self):
+    def test_invalid_port_options_are_errors(self):
         for port, words in (("--netdev none", "none"), ("--prot x", "--prot"),
                             ("", "which port?"), ("--service-port 0 --netdev wire", "0")):
             self.assertIn(words, self.ask("who", port=port, status=1))
 
-    def test_a_thousand_calls(self):
+    def test_a_thousand_calls_succeed(self):
         self.start_server()
         self.assertEqual(self.ask("calls", "1000"), "1000 calls\n")
 
-    def test_forked_child(self):
+    def test_a_forked_child_cannot_call(self):
         self.start_server()
         # What a thread of the parent's had in its hands at the fork is nobody's in the child.
         self.environment = {**self.environment, "ASAN_OPTIONS": "detect_leaks=0"}
@@ -73,14 +78,14 @@ class RpcgenTest(Blocks):
                                            "child: .* forked .*\n"
                                            "1 calls\n$")
 
-    def test_several_clients(self):
+    def test_clients_in_several_threads_are_served(self):
         server = self.start_server()
         # A CLIENT in each thread: connections of their own.
         self.assertEqual(self.ask("threads", 4, 20), "80 blocks\n")
         self.assertEqual(self.ask("changes"), "80 changes\n")
         self.assertIsNone(server.process.poll())
 
-    def test_server_killed_and_restarted(self):
+    def test_calls_survive_a_killed_and_restarted_server(self):
         server = self.start_server()
         client = self.start_client("again", 60, 50)
 
@@ -96,7 +101,7 @@ class RpcgenTest(Blocks):
         self.assertEqual(client.wait(), 0, client.stderr)
         self.assertEqual(blocks(), 60)
 
-    def test_client_killed(self):
+    def test_a_killed_client_does_not_harm_the_server(self):
         server = self.start_server()
         for _ in range(3):
             client = self.start_client("again", 10_000, 0)
@@ -106,13 +111,13 @@ class RpcgenTest(Blocks):
         self.assertIsNone(server.process.poll())
 
 
-class OnTheWire(Blocks):
+class RpcgenCaptureTest(Blocks):
     """What captures show of it."""
 
-    def decoded(self, *arguments, options=()):
+    def decoded(self, *arguments):
         """What travels when a client runs, a line a frame."""
         capture = self.directory / "wire.pcapng"
-        self.ask(*arguments, options=options, port=f"--netdev wire --capture {capture}")
+        self.ask_client(*arguments, port=f"--netdev wire --capture {capture}")
         run = self.finish(self.client_host, "decode", "--brief", capture)
         self.assertEqual(run.process.returncode, 0, run.stderr)
         return run.stdout

@@ -29,7 +29,7 @@ class RpingTest(CommandTest):
         return self.finish(Host(), "-c", "-a", SERVER, *self.port("client"), *arguments,
                            program=RPING)
 
-    def test_every_size_and_what_is_printed(self):
+    def test_pings_of_every_size_print_their_text(self):
         for size, count in ((16, 3), (64, 60), (4096, 3), (65535, 2), (65536, 2)):
             with self.subTest(size):
                 server = self.serve("-v")
@@ -42,7 +42,7 @@ class RpingTest(CommandTest):
                 self.assertEqual(server.stdout.splitlines(),
                                  [f"server ping data: {text}" for text in texts])
 
-    def test_bad_wire(self):
+    def test_pings_survive_a_lossy_wire(self):
         server = self.serve("--json", "--impair", "loss=0.02,dup=0.02,reorder=0.02,corrupt=0.02")
         client = self.client("--json", "-C", "50", "-S", "65536")
         self.assertEqual(client.process.returncode, 0, client.stderr)
@@ -56,7 +56,7 @@ class RpingTest(CommandTest):
             for kind, count in answers[1]["impaired"][way].items():
                 self.assertGreater(count, 0, kind)
 
-    def test_congestion_control(self):
+    def test_congestion_control_marks_packets_as_ect(self):
         capture = f"{self.directory}/dcqcn.pcapng"
         server = self.serve("--json", "--dcqcn-parameters", "rpg_ai_rate=50,rpg_min_rate=100")
         client = self.client("--json", "-C", "5", "-S", "4096", "--dcqcn", "--capture", capture)
@@ -69,7 +69,7 @@ class RpingTest(CommandTest):
             # EtherType, version and header length, type of service with ECT(0).
             self.assertIn(b"\x08\x00\x45\x02", file.read())
 
-    def test_a_result_that_cannot_be_written(self):
+    def test_a_failed_write_of_the_result_is_an_error(self):
         for options in (("-v",), ("--json",)):
             server = self.serve()
             client = self.finish(
@@ -78,13 +78,13 @@ class RpingTest(CommandTest):
             self.assert_one_line(client, 1, "writing the result", "No space")
             self.assertEqual(server.wait(), 0, server.stderr)
 
-    def test_another_port_than_the_usual(self):
+    def test_another_service_port_is_used(self):
         server = self.serve("-p", "12345")
         self.assert_one_line(self.client("-C", "1"), 1, "REJ reason 8", "nothing listens")
         self.assertEqual(self.client("-C", "1", "-p", "12345").process.returncode, 0)
         self.assertEqual(server.wait(), 0, server.stderr)
 
-    def test_server_at_an_address(self):
+    def test_the_server_binds_to_an_address(self):
         for address, words in (("203.0.113.9", "not at an address of this device"),
                                ("nobody", "nobody")):
             run = self.finish(Host(), "-s", "-a", address, *self.port("server"), program=RPING)

@@ -25,8 +25,8 @@ class DpdkTest(RunTest):
             run = self.finish_program(self.server_host, program, first)
             self.assertEqual(run.stdout, "all as expected\n", run.stderr)
 
-    def test_shared_libraries(self):
+    def test_a_dpdk_program_with_shared_libraries_runs(self):
         self.run_both_orders(*self.of_pkg_config("--libs"))
 
-    def test_static_with_exported_symbols(self):
+    def test_a_static_dpdk_program_with_exported_symbols_runs(self):
         self.run_both_orders("-Wl,--export-dynamic", *self.of_pkg_config("--static", "--libs"))

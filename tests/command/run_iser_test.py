@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from tests.command.harness import PATIENCE_S, wait_for
+from tests.command.harness import TIMEOUT_S, wait_for
 from tests.command.run_test import RunTest
 
 PORT = 3260
@@ -17,7 +17,7 @@ TESTS = ("Read16", "Write16", "WriteVerify16", "Verify16", "OrWrite", "CompareAn
 
 
 class IserTest(RunTest):
-    patience_s = 3 * PATIENCE_S  # for some 2,500 commands one after the other
+    timeout_s = 3 * TIMEOUT_S  # for some 2,500 commands one after the other
 
     def setUp(self):
         super().setUp()
@@ -50,7 +50,7 @@ class IserTest(RunTest):
         run = self.run_program(self.client_host, "env", "MALLOC_PERTURB_=255", "iscsi-test-cu",
                                "--dataloss", "-i", INITIATOR, "--test", f"ALL.{test}",
                                f"iser://{self.address}:{PORT}/{TARGET}/1")
-        run.wait(self.patience_s)
+        run.wait(self.timeout_s)
         said = run.stdout + run.stderr
         if "revents is not POLLIN" in said:
             return False
@@ -58,7 +58,7 @@ class IserTest(RunTest):
         self.assertRegex(said, r"asserts +\d+ +\d+ +\d+ +0 ")
         return True
 
-    def test_disk(self):
+    def test_an_iser_disk_passes_the_libiscsi_tests(self):
         self.start_target()
         for test in TESTS:
             with self.subTest(test):

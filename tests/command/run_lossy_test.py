@@ -20,7 +20,7 @@ class PingpongOverLossTest(OverLoss, basic.PingpongTest):
     acknowledgement is lost, nobody is left to repeat it to the other."""
 
     count = "500"
-    test_unreliable = None
+    test_unreliable_transports_work = None
 
     def end_well(self, client, server):
         server.wait()
@@ -31,17 +31,17 @@ class PingpongOverLossTest(OverLoss, basic.PingpongTest):
 
 
 class PerftestOverLossTest(OverLoss, perftest.OnAnotherWire, perftest.PerftestTest):
-    test_unreliable = None
+    test_unreliable_transports_work = None
 
 
 class CmProgramsOverLossTest(OverLoss, basic.CmProgramsTest):
     pings = "100"
-    test_udaddy = None
-    test_multicast = None
+    test_udaddy_works = None
+    test_multicast_messages_arrive = None
 
-    def test_endpoints(self):
+    def test_endpoint_programs_work(self):
         for _ in range(5):
-            super().test_endpoints()
+            super().test_endpoint_programs_work()
 
 
 class UcxOverLossTest(OverLoss, programs.UcxTest):
@@ -53,7 +53,7 @@ class UcxOverRdmaCmOverLossTest(OverLoss, programs.UcxOverRdmaCmTest):
 
 
 class LibfabricOverLossTest(OverLoss, programs.LibfabricTest):
-    test_dgram = None
+    test_datagram_endpoints_work = None
 
 
 class FioOverLossTest(OverLoss, programs.FioTest):

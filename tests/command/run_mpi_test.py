@@ -32,15 +32,15 @@ class MpiTest(RunTest):
                          "-env", "UCX_NET_DEVICES", "pollux0:1", POLLUX, "run", *self.port_options,
                          "--", program, program="setsid")
         try:
-            status = run.wait(self.patience_s)
+            status = run.wait(self.timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(run.process.pid, signal.SIGKILL)  # the ranks too
             raise
         self.assertEqual(status, 0, run.stdout + run.stderr)
         self.assertEqual(run.stdout, "all as expected\n", run.stderr)
 
-    def test_rc(self):
+    def test_ranks_communicate_over_rc(self):
         self.run_ranks("rc_v")
 
-    def test_ud(self):
+    def test_ranks_communicate_over_ud(self):
         self.run_ranks("ud_v")

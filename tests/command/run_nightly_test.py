@@ -25,7 +25,7 @@ class MpiOverLossTest(OverLoss, mpi.MpiTest):
 
 
 class MigrationOverLossTest(OverLoss, qemu.MigrationTest):
-    test_migration_with_all_memory_registered_at_once = None
+    test_a_guest_migrates_with_all_memory_pinned = None
 
 
 class ManyShortTimeoutsTest(timeouts.ShortTimeoutsTest):

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from tests.command.harness import PATIENCE_S
+from tests.command.harness import TIMEOUT_S
 from tests.command.run_test import RunTest
 
 # A few messages each: what is tested is data, not rate. Of more than one packet where that differs.
@@ -78,34 +78,34 @@ class PerftestTest(RunTest):
     def perftest(self, rows):
         self.pingpongs(rows, "-x", self.gid, "-F")
 
-    def test_send(self):
+    def test_send_programs_work(self):
         self.perftest(SEND)
 
     # It waits for either of its completion queues by one channel.
-    def test_send_that_sleeps(self):
+    def test_send_programs_work_with_completion_events(self):
         self.perftest(("ib_send_lat -n 100 -e",))
 
-    def test_write(self):
+    def test_write_programs_work(self):
         self.perftest(WRITE)
 
-    def test_read(self):
+    def test_read_programs_work(self):
         self.perftest(READ)
 
-    def test_atomic(self):
+    def test_atomic_programs_work(self):
         self.perftest(ATOMIC)
 
-    def test_all_sizes(self):
-        self.patience_s = 5 * PATIENCE_S
+    def test_messages_of_all_sizes_work(self):
+        self.timeout_s = 5 * TIMEOUT_S
         self.perftest(ALL_SIZES)
 
     # The server ends its first listener and begins another, which its client does not wait for.
-    def test_connected_by_cm(self):
+    def test_programs_connect_by_cm(self):
         self.perftest(BY_CM)
 
-    def test_unreliable(self):
+    def test_unreliable_transports_work(self):
         self.perftest(UNRELIABLE)
 
-    def test_json(self):
+    def test_json_reports_are_written(self):
         report = self.directory / "report.json"
         for program in ("ib_send_lat", "ib_write_bw", "ib_read_lat", "ib_atomic_bw"):
             with self.subTest(program):
@@ -122,8 +122,8 @@ class PerftestTest(RunTest):
 class OnAnotherWire:
     """Before PerftestTest: without what makes no difference to the wire."""
 
-    test_send_that_sleeps = None
-    test_json = None
+    test_send_programs_work_with_completion_events = None
+    test_json_reports_are_written = None
 
     def perftest(self, rows):
         super().perftest([row for row in rows if not OF_THE_PROGRAM_ALONE.search(row)])
@@ -131,10 +131,10 @@ class OnAnotherWire:
 
 class MulticastTest(RunTest):
     # Its group is of IPv6, and so must its address be: the second one.
-    def test_multicast(self):
+    def test_multicast_messages_arrive(self):
         self.pingpong("ib_send_lat", "-x", "1", "-F", "-n", "50", "-c", "UD", "-g", "-s", "512")
 
-    def test_multicast_from_an_address_of_the_other_kind(self):
+    def test_multicast_between_address_families_is_an_error(self):
         program = ("ib_send_lat", "-x", "0", "-F", "-c", "UD", "-g")
         server = self.start_server(*program)
         client = self.finish_program(self.client_host, *program, self.meeting)

@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 
-from tests.command.harness import PATIENCE_S, wait_for
+from tests.command.harness import TIMEOUT_S, wait_for
 from tests.command.run_test import RunTest
 
 FIO_PORT = "8888"
@@ -43,20 +43,20 @@ class UcxTest(OverTcpTest):
         program = ("env", f"UCX_TLS={transports}", "UCX_NET_DEVICES=pollux0:1", "ucx_perftest")
         self.both((*program, *options), (*program, self.meeting, *options))
 
-    def test_device_is_found(self):
+    def test_ucx_finds_the_device(self):
         run = self.finish_program(self.server_host, "ucx_info", "-d")
         for words in ("Transport: rc_verbs", "Transport: ud_verbs", "Device: pollux0:1"):
             self.assertIn(words, run.stdout)
 
-    def test_rc(self):
+    def test_works_over_rc(self):
         self.ucx("rc_v", "-t", "tag_lat", "-n", "50", "-w", "5")
 
-    def test_rc_with_ud(self):
+    def test_works_over_rc_with_ud(self):
         self.ucx("rc_verbs,ud_verbs", "-t", "tag_bw", "-s", "65536", "-n", "50", "-w", "5")
         for test, size in (("ucp_get", "4096"), ("ucp_put_bw", "4096"), ("ucp_fadd", "8")):
             self.ucx("rc_verbs,ud_verbs", "-t", test, "-s", size, "-n", "50", "-w", "5")
 
-    def test_ud(self):
+    def test_works_over_ud(self):
         self.ucx("ud_verbs", "-t", "tag_lat", "-s", "1000", "-n", "50", "-w", "5")
 
 
@@ -73,10 +73,10 @@ class UcxOverRdmaCmTest(RunTest):
         self.assertEqual(client.process.returncode, 0, client.stdout + client.stderr)
         self.assertIn("Client exit with status 'OK'", client.stdout + client.stderr)
 
-    def test_rc(self):
+    def test_works_over_rc(self):
         self.io_demo("rc_v")
 
-    def test_rc_with_ud(self):
+    def test_works_over_rc_with_ud(self):
         self.io_demo("rc_verbs,ud_verbs")
 
 
@@ -88,16 +88,16 @@ class LibfabricTest(OverTcpTest):
         program = (*options, "fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", "5")
         self.both(program, (*program, self.address))
 
-    def test_msg(self):
+    def test_message_endpoints_work(self):
         self.fi_pingpong("verbs", "msg")
 
-    def test_dgram(self):
+    def test_datagram_endpoints_work(self):
         self.fi_pingpong("verbs", "dgram")
 
-    def test_rdm(self):
+    def test_reliable_datagram_endpoints_work(self):
         self.fi_pingpong("verbs;ofi_rxm", "rdm")
 
-    def test_rdm_for_too_many_peers(self):
+    def test_rdm_with_an_oversized_universe_is_an_error(self):
         if shutil.which("fi_pingpong") is None:
             self.skipTest("needs the command fi_pingpong")
         program = ("env", "FI_UNIVERSE_SIZE=65536", "fi_pingpong", "-p", "verbs;ofi_rxm", "-e",
@@ -122,11 +122,11 @@ class DaplTest(RunTest):
         registry.write_text('wire u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "wire 0" ""')
         return ("env", f"DAT_OVERRIDE={registry}", program, "-P", "wire", *options)
 
-    def test_dtestsrq(self):
+    def test_dtestsrq_passes(self):
         program = self.dapl_argv("dtestsrq")
         self.both((*program, "-s"), (*program, "-h", self.address))
 
-    def test_dtestcm(self):
+    def test_dtestcm_passes(self):
         program = self.dapl_argv("dtestcm")
         said = self.both((*program, "-s"), (*program, "-h", self.address))
         self.assertIn("DAPL Connection Test Complete", said)  # it ends with 0 in any case
@@ -138,7 +138,7 @@ class DaplOverTcpTest(OverTcpTest, DaplTest):
 
     tcp_port = 15828
     ANSWER_SIZE = 128
-    test_dtestsrq = test_dtestcm = None
+    test_dtestsrq_passes = test_dtestcm_passes = None
 
     def introduced(self, program, *options):
         """What the client says; both must end well."""
@@ -146,28 +146,28 @@ class DaplOverTcpTest(OverTcpTest, DaplTest):
         server = self.start_server(*argv, "-s")
         with self.server_host.entered():
             to_server = self.enterContext(
-                socket.create_connection((self.meeting, self.tcp_port), PATIENCE_S))
+                socket.create_connection((self.meeting, self.tcp_port), TIMEOUT_S))
         answer = to_server.recv(self.ANSWER_SIZE, socket.MSG_WAITALL)
         to_server.sendall(answer)  # dtestx's wants one too, and uses it for UD only
         wait_for(f"{program} to listen in CM", lambda: self.listens_in_cm("server"))
         with self.client_host.entered():
             listener = self.enterContext(socket.create_server(("127.0.0.1", self.tcp_port)))
-        listener.settimeout(PATIENCE_S)
+        listener.settimeout(TIMEOUT_S)
         client = self.run_program(self.client_host, *argv, "-h", "127.0.0.1")
         to_client = self.enterContext(listener.accept()[0])
         to_client.sendall(answer)
-        client.wait(self.patience_s)
+        client.wait(self.timeout_s)
         said = client.stdout + client.stderr
         self.assertTrue(self.end_well(client, server), f"{server.stdout}{server.stderr}\n{said}")
         self.assertRegex(server.stdout, "PASSED|Complete")
         return said
 
-    def test_dtest(self):
+    def test_dtest_passes(self):
         # 20 writes of 64 KiB each way; 8 GB if it is not asked for less.
         said = self.introduced("dtest", "-b", 65536, "-B", 20)
         self.assertIn("DAPL Test Complete. PASSED", said)
 
-    def test_dtestx(self):
+    def test_dtestx_passes(self):
         said = self.introduced("dtestx")
         for words in ("RDMA_WRITE_WITH_IMMEDIATE_DATA test - PASSED", "CMP_SWAP test - PASSED",
                       "FETCH_ADD test - PASSED", "immed/atomic test PASSED"):
@@ -182,14 +182,14 @@ class FioTest(RunTest):
         self.both((*common, "--rw=read", f"--iodepth={server_depth}"),
                   (*common, "--rw=write", f"--hostname={self.address}", "--iodepth=4"))
 
-    def test_write(self):
+    def test_fio_writes(self):
         self.fio("write")
 
-    def test_read(self):
+    def test_fio_reads(self):
         self.fio("read")
 
     # fio asks for no retry where its peer has no receive posted: all of them are posted before.
-    def test_send(self):
+    def test_fio_sends(self):
         # Whoever writes would read it all again at the end, from nowhere.
         self.fio("send", "--verify=crc32c", "--do_verify=0", size="1m", server_depth=16)
 
@@ -219,15 +219,15 @@ class QperfTest(OverTcpTest):
         self.assertRegex(said, r" = +[0-9.]*[1-9]")
         return True
 
-    def test_data(self):
+    def test_send_read_and_write_tests_work(self):
         self.qperf("rc_lat", "rc_bw", "rc_rdma_read_bw", "rc_rdma_write_bw")
 
-    def test_atomics(self):
+    def test_atomic_tests_work(self):
         self.qperf("ver_rc_compare_swap", "ver_rc_fetch_add")
 
 
 class CmtimeTest(RunTest):
-    def test_cmtime(self):
+    def test_cmtime_works(self):
         # It serves for ever.
         self.start_server("cmtime", "-b", self.address)
         client = self.finish_program(self.client_host, "cmtime", "-s", self.address, "-c", "20")
@@ -251,6 +251,6 @@ class StalledPeerTest(RunTest):
         self.assertTrue(self.end_well(client, server),
                         client.stdout + client.stderr + server.stdout + server.stderr)
 
-    def test_perftest(self):
+    def test_perftest_survives_a_stalled_server(self):
         self.stall_server("ib_write_bw", "-x", "0", "-F", "-D", "2")
         self.stall_server("ib_send_bw", "-x", "0", "-F", "-D", "2", "-s", "4096")

@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 
-from tests.command.harness import PATIENCE_S, wait_for
+from tests.command.harness import TIMEOUT_S, wait_for
 from tests.command.run_test import RunTest
 
 QEMU = "qemu-system-x86_64"
@@ -59,7 +59,7 @@ class Monitor:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE_S)
+        self.socket.settimeout(TIMEOUT_S)
         self.socket.connect(str(path))
         self.lines = self.socket.makefile()
         self.lines.readline()  # its greeting
@@ -156,8 +156,8 @@ class MigrationTest(RunTest):
             monitor.ask("quit")
         self.assertEqual((source.wait(), target.wait()), (0, 0), source.stderr + target.stderr)
 
-    def test_migration(self):
+    def test_a_guest_migrates(self):
         self.migrate()
 
-    def test_migration_with_all_memory_registered_at_once(self):
+    def test_a_guest_migrates_with_all_memory_pinned(self):
         self.migrate(rdma_pin_all=True)

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 
-from tests.command.harness import CLIENT, PATIENCE_S, POLLUX, SERVER, wait_for
+from tests.command.harness import CLIENT, POLLUX, SERVER, TIMEOUT_S, wait_for
 from tests.command.networks import SharedInterface
 
 # Where perftest and the pingpongs of libibverbs listen for the other side, in /proc/PID/net/tcp.
@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
 
 class RunTest(SharedInterface):
     port_options = ("--netdev", "wire")
-    patience_s = PATIENCE_S
+    timeout_s = TIMEOUT_S
     # The server's addresses over RDMA, the GID index of its IPv4 one, and where its kernel is met
     # by TCP.
     address, address6, gid, meeting = SERVER, "fd00::1", "0", SERVER
@@ -162,7 +162,7 @@ class RunTest(SharedInterface):
 
     def finish_program(self, host, *argv):
         run = self.run_program(host, *argv)
-        run.wait(self.patience_s)
+        run.wait(self.timeout_s)
         return run
 
     def listens(self, server, name):
@@ -182,7 +182,7 @@ class RunTest(SharedInterface):
         try:
             (path,) = glob.glob(f"{self.directory}/dpdk/{name}/*.v2")
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
-                asked.settimeout(PATIENCE_S)
+                asked.settimeout(TIMEOUT_S)
                 asked.connect(path)
                 asked.recv(1 << 16)  # a greeting
 
@@ -190,8 +190,14 @@ class RunTest(SharedInterface):
                     asked.send(f"/pollux/{topic},{parameters}".encode())
                     return json.loads(asked.recv(1 << 16))[f"/pollux/{topic}"] or {}  # null: none
 
+                def comm_ids():
+                    after = 0
+                    while page := ask("connections", f"0,{after}"):  # which lists at most 512
+                        yield from page
+                        after = page[-1]
+
                 return any(ask("connection", f"{comm_id},0").get("state") == "LISTEN"
-                           for comm_id in ask("connections", "0"))
+                           for comm_id in comm_ids())
         except (OSError, ValueError, KeyError):
             return False  # it has just begun or ended
 
@@ -220,7 +226,7 @@ class RunTest(SharedInterface):
 
     def end_well(self, client, server):
         """Whether the client, which has ended, and its server do."""
-        return client.process.returncode == 0 and server.wait(self.patience_s) == 0
+        return client.process.returncode == 0 and server.wait(self.timeout_s) == 0
 
     def pingpong(self, program, *options):
         self.both((program, *options), (program, *options, self.meeting))
@@ -240,25 +246,25 @@ class RunTest(SharedInterface):
 
 
 class DeviceTest(RunTest):
-    def test_devices(self):
+    def test_ibv_devices_lists_the_device(self):
         run = self.finish_program(self.server_host, "ibv_devices")
         self.assertEqual(run.process.returncode, 0, run.stderr)
         self.assertIn("pollux0", run.stdout)
 
-    def test_devinfo(self):
+    def test_ibv_devinfo_shows_the_port(self):
         run = self.finish_program(self.server_host, "ibv_devinfo", "-v")
         self.assertEqual(run.process.returncode, 0, run.stderr)
         for words in ("PORT_ACTIVE (4)", "active_mtu:\t\t4096", "ATOMIC_GLOB",
                       "::ffff:10.0.0.1, RoCE v2"):
             self.assertIn(words, run.stdout)
 
-    def test_program_that_unloads_libibverbs(self):
+    def test_a_program_may_unload_libibverbs(self):
         program = self.compile("-Wl,--as-needed", text=UNLOADS)
         self.assertIsNotNone(program)
         run = self.finish_program(self.server_host, program)
         self.assertEqual((run.process.returncode, run.stdout), (0, "all as expected\n"), run.stderr)
 
-    def test_program_is_found_or_not(self):
+    def test_exit_status_follows_the_program_and_tells_a_missing_one(self):
         run = self.finish(self.server_host, "run", "--netdev", "wire", "--", "no-such-program")
         self.assert_one_line(run, 127, "no-such-program", "No such file")
         run = self.finish(self.server_host, "run", "--netdev", "wire", "--", "/")
@@ -276,7 +282,7 @@ class DeviceTest(RunTest):
                          environment=environment)
         self.assertEqual((run.wait(), run.stdout), (0, "1 pollux0\n"), run.stderr)
 
-    def test_program_with_an_rpath_to_the_real_libraries(self):
+    def test_a_program_with_an_rpath_to_rdma_core_uses_pollux(self):
         self.need_gcc()
         found = subprocess.run(["gcc", "-print-file-name=libibverbs.so"], capture_output=True,
                                text=True, check=True).stdout.strip()
@@ -286,7 +292,7 @@ class DeviceTest(RunTest):
         self.assert_finds_pollux(program)
         self.assert_finds_pollux("env", program, options=("--preload",))
 
-    def test_program_that_takes_no_libraries(self):
+    def test_static_and_32_bit_programs_are_refused(self):
         program = self.compile("-static", text="int main(void) { return 0; }\n")
         if program is None:
             self.skipTest("needs the C library as an archive")
@@ -298,7 +304,7 @@ class DeviceTest(RunTest):
         run = self.finish(self.server_host, "run", "--netdev", "wire", "--", program)
         self.assert_one_line(run, 126, str(program), "32-bit")
 
-    def test_program_made_with_address_sanitizer(self):
+    def test_a_program_built_with_address_sanitizer_uses_pollux(self):
         program = self.compile("-fsanitize=address")
         if program is None:
             self.skipTest("needs gcc's libasan")
@@ -308,16 +314,16 @@ class DeviceTest(RunTest):
         # As ASan itself advises.
         self.assert_finds_pollux(program, environment={"LD_PRELOAD": libasan})
 
-    def test_program_that_waits_for_a_signal_gets_it(self):
+    def test_a_program_that_waits_for_a_signal_gets_it(self):
         run = self.finish_program(self.server_host, self.compile(text=WAITS_FOR_SIGNAL))
         self.assertEqual(run.process.returncode, 0, run.stderr)
 
-    def test_interface_that_is_not_there(self):
+    def test_a_missing_interface_is_an_error(self):
         run = self.finish(self.server_host, "run", "--netdev", "nowhere", "--", "ibv_devinfo")
         self.assertNotEqual(run.process.returncode, 0)
         self.assertIn("nowhere", run.stderr)
 
-    def test_link_that_goes_and_comes(self):
+    def test_link_changes_are_async_events(self):
         if shutil.which("ibv_asyncwatch") is None:
             self.skipTest("needs the command ibv_asyncwatch")
         watch = self.run_program(self.server_host, "stdbuf", "-oL", "ibv_asyncwatch")
@@ -328,7 +334,7 @@ class DeviceTest(RunTest):
             wait_for(event, lambda event=event: f"IBV_EVENT_{event} " in watch.stdout)
         self.assertEqual(watch.stdout.count("event_type"), 4, watch.stdout)
 
-    def test_rc_without_a_gid(self):
+    def test_rc_without_a_gid_is_an_error(self):
         server = self.start_server("ibv_rc_pingpong")
         client = self.finish_program(self.client_host, "ibv_rc_pingpong", SERVER)
         self.assertNotEqual(client.process.returncode, 0)
@@ -345,7 +351,7 @@ class DeviceTest(RunTest):
 class TapTest(RunTest):
     port_options = ("--port", "net_tap0,iface=plx0", "--address", "10.0.2.1/24")
 
-    def test_frames_do_not_interrupt_a_program_that_waits(self):
+    def test_tap_frames_do_not_interrupt_a_waiting_program(self):
         server = self.start_server("ucmatose")
         self.assertTrue(self.server_host.shell("ip addr add 10.0.2.2/24 dev plx0;"
                                                "ip link set plx0 up"))
@@ -364,11 +370,11 @@ class MemifTest(RunTest):
                 f"{address}/24")
         return super().run_program(host, *argv, options=(*port, *options))
 
-    def test_perftest(self):
+    def test_perftest_works(self):
         self.pingpong("ib_send_lat", "-x", "1", "-F", "-n", "200")
         self.pingpong("ib_write_bw", "-x", "1", "-F", "-n", "200", "-s", "65536")
 
-    def test_connections(self):
+    def test_rping_connects(self):
         self.rping("20")
 
 
@@ -381,11 +387,11 @@ class PingpongTest(RunTest):
         super().pingpongs(rows, "-c", "-g", self.gid, "-n", self.count, *options)
 
     # -N: by the calls that build requests.
-    def test_reliable(self):
+    def test_reliable_transports_work(self):
         self.pingpongs(("ibv_rc_pingpong", "ibv_rc_pingpong -e", "ibv_rc_pingpong -N",
                         "ibv_srq_pingpong", "ibv_srq_pingpong -e"))
 
-    def test_unreliable(self):
+    def test_unreliable_transports_work(self):
         self.pingpongs(("ibv_uc_pingpong", "ibv_uc_pingpong -e", "ibv_ud_pingpong",
                         "ibv_ud_pingpong -e"))
 
@@ -395,25 +401,25 @@ class CmProgramsTest(RunTest):
 
     pings = "20"
 
-    def test_rping(self):
+    def test_rping_works(self):
         self.rping(self.pings)
 
-    def test_rping_over_ipv6(self):
+    def test_rping_works_over_ipv6(self):
         self.rping(self.pings, self.address6)
 
-    def test_ucmatose(self):
+    def test_ucmatose_works(self):
         common = ("ucmatose", "-c", "5", "-C", "20")
         self.assertIn("data transfers complete", self.both(common, (*common, "-s", self.address)))
 
-    def test_udaddy(self):
+    def test_udaddy_works(self):
         common = ("udaddy", "-c", "2", "-C", "10")
         self.both(common, (*common, "-s", self.address))
 
-    def test_endpoints(self):
+    def test_endpoint_programs_work(self):
         self.both(("rdma_server",), ("rdma_client", "-s", self.address))
         self.both(("rdma_xserver", "-c", "r"), ("rdma_xclient", "-s", self.address, "-c", "r"))
 
-    def test_multicast(self):
+    def test_multicast_messages_arrive(self):
         receiver = self.run_program(self.server_host, "mckey", "-m", "239.1.2.3", "-C", "5")
 
         # Nobody answers for a group: what is sent before the receiver has joined is lost.
@@ -435,7 +441,7 @@ class RefusedTest(RunTest):
         self.assertNotEqual(run.process.returncode, 0)
         self.assertIn(words, run.stdout + run.stderr)
 
-    def test_raw_packets(self):
+    def test_raw_packet_queue_pairs_are_refused(self):
         flow = "--server -B 02:00:00:00:00:01 -E 02:00:00:00:00:02"
         for program in ("raw_ethernet_bw", "raw_ethernet_lat", "raw_ethernet_fs_rate"):
             with self.subTest(program):
@@ -443,7 +449,7 @@ class RefusedTest(RunTest):
         # Of itself, on any device: it forces a limit of its rate that it then has no use for.
         self.assert_refused("SW Rate limiter", "raw_ethernet_burst_lat", *flow.split())
 
-    def test_extended_reliable_connections(self):
+    def test_xrc_is_refused(self):
         for words, row in (("XRC", "ibv_xsrq_pingpong -g 0"),
                            ("Operation not supported", "rdma_xserver -c x"),
                            ("Operation not supported", f"rdma_xclient -c x -s {SERVER}")):
@@ -454,7 +460,7 @@ class RefusedTest(RunTest):
 class RdmaCmTest(RunTest):
     STOP_S = 2  # longer than a peer that sends goes on for
 
-    def test_link_local_addresses(self):
+    def test_rping_connects_by_link_local_addresses(self):
         for host, last in ((self.server_host, 1), (self.client_host, 2)):
             self.assertTrue(host.shell(f"ip addr add fe80::{last}/64 dev wire nodad"))
         self.both(("rping", "-s", "-a", "fe80::1%wire", "-C", "5", "-V"),
@@ -465,22 +471,22 @@ class RdmaCmTest(RunTest):
             self.assertNotEqual(elsewhere.process.returncode, 0)
             self.assertIn("No such device", elsewhere.stdout + elsewhere.stderr)
 
-    def test_nobody_listens(self):
+    def test_connecting_without_a_listener_is_rejected(self):
         self.start_server("rping", "-s", "-p", "7999")
         run = self.finish_program(self.client_host, "rping", "-c", "-a", SERVER, "-C", "1")
         self.assertNotEqual(run.process.returncode, 0)
         self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", run.stderr)
 
-    def test_program_that_a_signal_ends_takes_leave(self):
+    def test_a_program_that_dies_by_signal_disconnects(self):
         server = self.start_server("rping", "-s", "-a", SERVER)
         client = self.run_program(self.client_host, "rping", "-c", "-a", SERVER, "-v")  # for ever
         wait_for("a ping", lambda: "ping data" in client.stdout)
         client.process.send_signal(signal.SIGTERM)
         self.assertEqual(client.wait(), -signal.SIGTERM)
-        server.wait(self.patience_s)
+        server.wait(self.timeout_s)
         self.assertIn("DISCONNECT EVENT", server.stderr)
 
-    def test_program_that_is_killed_takes_leave(self):
+    def test_a_killed_program_disconnects(self):
         for stops in (False, True):
             with self.subTest(stops=stops):
                 server = self.start_server("rping", "-s", "-a", SERVER)
@@ -490,10 +496,10 @@ class RdmaCmTest(RunTest):
                     client.process.send_signal(signal.SIGSTOP)
                 client.process.kill()
                 client.wait()
-                server.wait(self.patience_s)
+                server.wait(self.timeout_s)
                 self.assertIn("DISCONNECT EVENT", server.stderr)
 
-    def test_connection_outlasts_a_program_that_is_stopped(self):
+    def test_a_connection_survives_a_stopped_program(self):
         program = self.compile("-lrdmacm", text=WAITS_BEFORE_IT_SENDS)
         server = self.start_server("rdma_server")
         client = self.run_program(self.client_host, program, SERVER)
@@ -506,7 +512,7 @@ class RdmaCmTest(RunTest):
         self.assertEqual(client.wait(), 0, client.stdout + client.stderr)
         self.assertEqual(server.wait(), 0, server.stdout + server.stderr)
 
-    def test_server_of_a_client_that_is_killed_in_perftest_ends(self):
+    def test_a_perftest_server_ends_after_its_client_is_killed(self):
         # It only waits for what its client says at the end.
         server = self.start_server("ib_write_bw", "-R", "-F", "-D", "600")
         client = self.run_program(self.client_host, "ib_write_bw", "-R", "-F", "-D", "600", SERVER)
@@ -514,7 +520,7 @@ class RdmaCmTest(RunTest):
         wait_for("writes", lambda: self.packets_received("server") > 1000)
         client.process.kill()
         client.wait()
-        server.wait(self.patience_s)
+        server.wait(self.timeout_s)
 
     def packets_received(self, name):
         (process,) = self.told("stat", "--file-prefix", name)
@@ -536,21 +542,21 @@ class RdmaCmTest(RunTest):
                           os.readlink(process / "ns/net") == host)
         return count
 
-    def test_program_that_a_signal_ends_leaves_no_telemetry(self):
+    def test_a_program_that_dies_by_signal_leaves_no_telemetry(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             server = self.start_server("rping", "-s", "-a", SERVER)
             self.assertEqual(os.listdir(self.directory / "dpdk"), ["server"])
             self.assertEqual(server.interrupt(number), -number)
             self.assertEqual(os.listdir(self.directory / "dpdk"), [])
 
-    def test_one_program_on_an_interface(self):
+    def test_a_second_program_on_an_interface_is_refused(self):
         self.start_server("rping", "-s")
         run = self.finish_program(self.server_host, "ibv_devinfo")
         self.assertNotEqual(run.process.returncode, 0)
         self.assertIn("UDP port 4791 is taken", run.stderr)
         self.assertIn("another pollux", run.stderr)
 
-    def test_two_programs_on_two_interfaces(self):
+    def test_programs_on_two_interfaces_run_side_by_side(self):
         self.assertTrue(self.server_host.shell(
             "ip link add wire2 type veth peer name wire2 netns "
             f"{self.client_host.holder.pid}"))
@@ -567,7 +573,7 @@ class RdmaCmTest(RunTest):
             self.assertEqual(client.wait(), 0, client.stdout + client.stderr)
             self.assertEqual(server.wait(), 0, server.stdout + server.stderr)
 
-    def test_nothing_is_left(self):
+    def test_no_files_are_left(self):
         before = self.shared_files()
         self.rping("20")
         # Nor of a program without --file-prefix, which DPDK would have share one with others.

@@ -89,10 +89,10 @@ class ShortTimeoutsTest(RunTest):
             self.assertEqual(client.process.returncode, 0,
                              f"client {number}: {client.stdout}{client.stderr}\n{server.stderr}")
 
-    def test_first_calls(self):
+    def test_short_timeouts_suffice_for_first_calls(self):
         self.connect(self.clients)
 
-    def test_first_calls_beside_busy_processes(self):
+    def test_short_timeouts_suffice_beside_busy_processes(self):
         for _ in range(BUSY):
             busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
             self.addCleanup(busy.wait)

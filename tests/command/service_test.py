@@ -31,18 +31,18 @@ class UnitsTest(CommandTest):
             instance.write_text(text.replace("=/usr/bin/pollux ", f"={POLLUX} "), encoding="utf-8")
             yield instance
 
-    def test_verify(self):
+    def test_units_pass_systemd_analyze_verify(self):
         for unit in self.units():
             self.assertEqual(self.analyze("verify", "--man=no", unit), (0, ""))
 
-    def test_rated_ok(self):
+    def test_units_pass_systemd_analyze_security(self):
         for unit in self.units():
             status, said = self.analyze("security", "--offline=yes", f"--threshold={MAX_EXPOSURE}",
                                         "--no-pager", unit)
             self.assertEqual(status, 0, said)
             self.assertRegex(said, r"exposure level for \S+: [0-4]\.\d (OK|SAFE)")
 
-    def test_options_exist(self):
+    def test_options_of_the_units_exist(self):
         for unit in UNITS:
             start = next(line for line in unit.read_text(encoding="utf-8").splitlines()
                          if line.startswith("ExecStart="))
@@ -72,7 +72,7 @@ class NotifyTest(CommandTest):
     def told(self):
         return self.manager.recv(4096).decode()
 
-    def test_ready_and_stopping(self):
+    def test_ready_and_stopping_are_notified(self):
         run = self.serve()
         self.assertEqual(self.told(), "READY=1")
         run.process.send_signal(signal.SIGTERM)
@@ -80,7 +80,7 @@ class NotifyTest(CommandTest):
         run.wait()
         self.assertEqual(run.process.returncode, 0)
 
-    def test_heartbeat(self):
+    def test_heartbeats_are_sent(self):
         run = self.serve(WATCHDOG_USEC=WATCHDOG_US)
         self.assertEqual(self.told(), "READY=1")
         for _ in range(5):
@@ -90,14 +90,14 @@ class NotifyTest(CommandTest):
             pass
         self.assertEqual(told, "STOPPING=1")
 
-    def test_no_heartbeat_unless_asked_for(self):
+    def test_without_a_watchdog_no_heartbeat_is_sent(self):
         self.serve()
         self.assertEqual(self.told(), "READY=1")
         self.manager.settimeout(3)
         with self.assertRaises(TimeoutError):
             self.told()
 
-    def test_nothing_is_told_before_it_serves(self):
+    def test_nothing_is_reported_before_it_serves(self):
         run = self.finish(Host(), f"NOTIFY_SOCKET={self.directory}/notify", POLLUX, "serve",
                           "--root", self.directory / "nosuch", program=shutil.which("env"))
         self.assertNotEqual(run.process.returncode, 0)

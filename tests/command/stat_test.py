@@ -36,7 +36,7 @@ class StatTest(CommandTest):
         (process,) = self.told("stat", "--pid", server.process.pid)
         return process["workers"][0]["rpc"]["server/calls_received"]
 
-    def test_nobody_runs(self):
+    def test_without_a_process_it_is_an_error(self):
         for command in ("stat", "connections"):
             self.assert_one_line(self.finish(Host(), command), 1, "no pollux process runs here",
                                  str(self.directory))
@@ -45,7 +45,7 @@ class StatTest(CommandTest):
         self.assert_one_line(self.finish(Host(), "stat", "--file-prefix", "other"), 1,
                              "no pollux process of other")
 
-    def test_process_that_does_not_answer(self):
+    def test_a_stopped_process_is_reported(self):
         server = self.serve()
         words = f"process {server.process.pid}, pollux-{server.process.pid}, does not answer"
         server.process.send_signal(signal.SIGSTOP)
@@ -62,7 +62,7 @@ class StatTest(CommandTest):
         self.assertIn(f"process {other.process.pid}", shown.stdout)
         server.process.send_signal(signal.SIGCONT)
 
-    def test_counters_of_both_ends(self):
+    def test_counters_of_client_and_server_agree(self):
         server = self.serve("--file-prefix", "the-server")
         client = self.busy_client(server)
         pids = {server.process.pid, client.process.pid}
@@ -105,7 +105,7 @@ class StatTest(CommandTest):
         self.assertEqual(listed.process.returncode, 0, listed.stderr)
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
-    def test_connections(self):
+    def test_connections_of_both_ends_agree(self):
         server = self.serve()
         client = self.busy_client(server)
         of_server, of_client = (self.told("connections", "--pid", str(run.process.pid))[0]
@@ -128,7 +128,7 @@ class StatTest(CommandTest):
         # What was there is gone with them.
         self.assertEqual(glob.glob(f"{self.directory}/dpdk/*"), [])
 
-    def test_watch(self):
+    def test_watch_repeats_with_later_samples(self):
         server = self.serve()
 
         def watched():
@@ -154,7 +154,7 @@ class StatTest(CommandTest):
             asked.send(command.encode())
             return json.loads(asked.recv(16384))
 
-    def test_telemetry_itself(self):
+    def test_telemetry_commands_answer(self):
         server = self.serve()
         commands = [name for name in self.ask(server.process, "/")["/"]
                     if name.startswith("/pollux/")]
@@ -172,7 +172,7 @@ class StatTest(CommandTest):
             self.assertIn(words, answer["error"])
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
-    def test_no_place_for_telemetry(self):
+    def test_an_unusable_telemetry_directory_is_reported(self):
         blocked = self.directory / "dpdk"
         blocked.write_bytes(b"")
         server = self.serve()
@@ -180,7 +180,7 @@ class StatTest(CommandTest):
         self.assertRegex(first, f"no telemetry.*{blocked}")
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
-    def test_no_telemetry_behind_a_symbolic_link(self):
+    def test_a_symbolic_link_disables_telemetry(self):
         """That whoever made it could have led anywhere."""
         elsewhere = self.directory / "elsewhere"
         elsewhere.mkdir()
@@ -191,7 +191,7 @@ class StatTest(CommandTest):
         self.assertEqual(list(elsewhere.iterdir()), [])
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
-    def test_a_killed_process_leaves_nothing_in_the_way(self):
+    def test_files_of_a_killed_process_are_removed_by_the_next(self):
         server = self.serve()
         server.interrupt(signal.SIGKILL)
         (left,) = glob.glob(f"{self.directory}/dpdk/pollux-*")

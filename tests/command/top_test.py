@@ -10,7 +10,7 @@ import subprocess
 import termios
 import time
 
-from tests.command.harness import (CLIENT, PATIENCE_S, POLLUX, SERVER, CommandTest, Host,
+from tests.command.harness import (CLIENT, POLLUX, SERVER, TIMEOUT_S, CommandTest, Host,
                                    wait_for)
 
 
@@ -38,7 +38,7 @@ class Terminal:
     def screen(self, holds):
         """The lines of the first screen drawn from now on for which `holds(lines)`."""
         self.text = ""
-        give_up = time.monotonic() + PATIENCE_S
+        give_up = time.monotonic() + TIMEOUT_S
         while time.monotonic() < give_up:
             try:
                 self.text += os.read(self.master, 65536).decode()
@@ -79,7 +79,7 @@ class TopTest(CommandTest):
         self.addCleanup(made.close)
         return made
 
-    def test_batch(self):
+    def test_batch_mode_prints_both_processes(self):
         server, client = self.busy()
 
         def both_processes_in_both_tables():
@@ -114,7 +114,7 @@ class TopTest(CommandTest):
         self.assertNotIn("ESTABLISHED", run.stdout)
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
-    def test_screen(self):
+    def test_keys_change_the_screen(self):
         _, client = self.busy()
         terminal = self.terminal()
         lines = terminal.screen(lambda lines: any("ESTABLISHED" in line for line in lines))
@@ -139,7 +139,7 @@ class TopTest(CommandTest):
         client.interrupt()
         terminal.screen(lambda lines: lines[0].startswith("pollux top: 1 process,"))
         terminal.press("q")
-        self.assertEqual(terminal.process.wait(PATIENCE_S), 0)
+        self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
         self.assertEqual(termios.tcgetattr(terminal.slave), terminal.modes)
         rest = ""
         with contextlib.suppress(BlockingIOError):
@@ -147,15 +147,15 @@ class TopTest(CommandTest):
                 rest += os.read(terminal.master, 65536).decode()
         self.assertTrue(rest.endswith("\033[?25h\033[?1049l"), rest)
 
-    def test_interrupted_screen_gives_the_terminal_back(self):
+    def test_an_interrupt_restores_the_terminal(self):
         self.busy()
         terminal = self.terminal()
         terminal.screen(lambda lines: lines[0].startswith("pollux top:"))
         terminal.press("\x03")
-        self.assertEqual(terminal.process.wait(PATIENCE_S), 0)
+        self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
         self.assertEqual(termios.tcgetattr(terminal.slave), terminal.modes)
 
-    def test_what_is_wrong(self):
+    def test_invalid_arguments_get_one_error_line(self):
         self.assert_one_line(self.finish(Host(), "top", "--batch"), 1, "no pollux process")
         self.assert_one_line(self.finish(Host(), "top"), 1, "not a terminal", "--batch")
         self.assert_one_line(self.finish(Host(), "top", "--sort", "size"), 2, "'size'", "rate")

@@ -19,7 +19,7 @@ class UsageTest(CommandTest):
             self.assert_one_line(run, status, *words)
             self.assertEqual(run.stdout, "")
 
-    def test_help_of_each_command(self):
+    def test_each_command_has_help(self):
         run = self.finish(Host(), "--help")
         self.assertEqual((run.process.returncode, run.stderr), (0, ""))
         for command in COMMANDS:
@@ -30,7 +30,7 @@ class UsageTest(CommandTest):
             for option in ("--json", "--impair", "--capture", "--help"):
                 self.assertIn(option, of_it.stdout)
 
-    def test_version_is_that_of_the_changes(self):
+    def test_version_matches_the_changelog(self):
         run = self.finish(Host(), "--version")
         self.assertEqual((run.process.returncode, run.stderr), (0, ""))
         changes = pathlib.Path("CHANGELOG.md").read_text(encoding="utf-8")
@@ -44,14 +44,14 @@ class UsageTest(CommandTest):
         self.assertRegex(rdma_core, r"^rdma-core \d+: libibverbs\.so\.1 \(IBVERBS_1\.\d+\), "
                                     r"librdmacm\.so\.1 \(RDMACM_1\.\d+\)$")
 
-    def test_no_command(self):
+    def test_without_a_command_the_usage_is_shown(self):
         run = self.finish(Host())
         self.assertEqual(run.process.returncode, 2)
         self.assertEqual(run.stdout, "")
         self.assertIn("usage: pollux COMMAND", run.stderr)
         self.fails(2, ["frob"], "frob", "pollux --help")
 
-    def test_wrong_options(self):
+    def test_wrong_options_are_refused(self):
         for command in COMMANDS:
             self.fails(2, [command, "--frob"], command, "--frob", "--help")
         self.fails(2, ["serve", "--port"], "--port", "needs a value")
@@ -73,7 +73,7 @@ class UsageTest(CommandTest):
         self.fails(2, ["ls", "--idle", "never"], "never", "spin, yield, sleep")
         self.fails(2, ["demo", "extra"], "extra", "usage: pollux demo")
 
-    def test_something_missing(self):
+    def test_missing_options_and_operands_are_usage_errors(self):
         self.fails(2, ["serve", *PLACE], "--root DIR")
         self.fails(2, ["serve", "--root", "."], "--port DEVARGS")
         self.fails(2, ["ls", "--port", "net_tap0", "10.0.0.1"], "--address ADDR/LEN")
@@ -82,7 +82,7 @@ class UsageTest(CommandTest):
         self.fails(2, ["ls", *PLACE, "10.0.0.1", "10.0.0.3"], "10.0.0.3", "usage: pollux ls")
         self.fails(2, ["ls", *PLACE, "10.0.0.300"], "10.0.0.300", "IP address")
 
-    def test_unusable_devices(self):
+    def test_errors_name_unusable_devices(self):
         there = ["--address", "10.0.0.2/24", "10.0.0.1"]
         self.fails(1, ["ls", "--port", "net_af_packet0,iface=nosuch", *there], "nosuch", "ip link")
         self.fails(1, ["ls", "--port", "net_frob0", *there], "net_frob0", "net_tap0")
@@ -91,10 +91,10 @@ class UsageTest(CommandTest):
         self.fails(1, ["ls", "--port", "net_memif0,role=server,socket=/nosuch/m", *there],
                    "/nosuch", "No such file")
 
-    def test_unusable_files(self):
+    def test_errors_name_unusable_files(self):
         self.fails(1, ["serve", *PLACE, "--root", "nosuch"], "nosuch", "No such file")
 
-    def test_unusable_capture(self):
+    def test_errors_name_an_unusable_capture_file(self):
         self.fails(1, ["demo", "--capture", "/nonexistent/c.pcapng"],
                    "/nonexistent/c.pcapng", "No such file")
 

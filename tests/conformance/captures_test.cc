@@ -51,7 +51,7 @@ std::string CaseName(const testing::TestParamInfo<Expected>& info) {
 
 class CaptureTest : public testing::TestWithParam<Expected> {};
 
-TEST_P(CaptureTest, PassesWithTsharksCounts) {
+TEST_P(CaptureTest, PassesWithTheCountsOfTshark) {
   const FileReport report = CheckFile(kDirectory + GetParam().file);
   for (const Failure& failure : report.failures) {
     ADD_FAILURE() << "frame " << failure.frame << ": " << failure.reason;
@@ -62,7 +62,7 @@ TEST_P(CaptureTest, PassesWithTsharksCounts) {
 INSTANTIATE_TEST_SUITE_P(Linux, CaptureTest, testing::ValuesIn(ReadExpected()), CaseName);
 
 // A capture of the wrong interface is no success.
-TEST(CapturesTest, NothingToCheckIsNoPass) {
+TEST(CapturesTest, ACaptureWithoutRoceDoesNotPass) {
   FileReport other{.path = "other", .counts = {}, .failures = {}};
   other.counts.frames = 7;
   EXPECT_FALSE(AllPass({other}));
@@ -73,7 +73,7 @@ TEST(CapturesTest, NothingToCheckIsNoPass) {
   EXPECT_EQ(ToTable({other, roce}).find("FAILED"), std::string::npos);
 }
 
-TEST(CapturesTest, NoneIsForgotten) { EXPECT_EQ(ReadExpected().size(), 21u); }
+TEST(CapturesTest, EveryCaptureIsListed) { EXPECT_EQ(ReadExpected().size(), 21u); }
 
 }  // namespace
 }  // namespace pollux::conformance

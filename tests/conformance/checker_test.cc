@@ -63,7 +63,7 @@ void FixIcrc(Frame* frame) {
   wire::EmitIcrc(wire::ComputeIcrc(packet), frame->data() + packet.icrc_offset);
 }
 
-TEST(VectorsTest, AllPassBothIcrcs) {
+TEST(VectorsTest, AllVectorsPassBothIcrcs) {
   ASSERT_EQ(Vectors().size(), 47u);
   for (const auto& [name, vector] : Vectors()) {
     SCOPED_TRACE(name);
@@ -88,7 +88,7 @@ TEST(VectorsTest, RpcHeadersReencode) {
   EXPECT_EQ(checker.counts().rpcs, (std::map<uint32_t, uint64_t>{{0, 2}, {1, 1}, {4, 2}}));
 }
 
-TEST(CheckerTest, NoFlippedBitPassesUnlessTheIcrcMasksIt) {
+TEST(CheckerTest, OnlyFlippedBitsMaskedByTheIcrcPass) {
   const Frame& good = Vectors().at("rc_write_only_imm").frame;
   for (size_t byte = 14; byte < good.size(); ++byte) {
     for (int bit = 0; bit < 8; ++bit) {
@@ -105,7 +105,7 @@ TEST(CheckerTest, NoFlippedBitPassesUnlessTheIcrcMasksIt) {
   }
 }
 
-TEST(CheckerTest, WrongIcrcIsNamed) {
+TEST(CheckerTest, AWrongIcrcIsReported) {
   Frame bad = Vectors().at("rc_ack").frame;
   bad.back() ^= 1;
   EXPECT_NE(Checker().Check(bad).find("wrong ICRC"), std::string::npos);
@@ -118,7 +118,7 @@ TEST(CheckerTest, RoceV1IcrcIsVerified) {
 }
 
 // What re-encoding alone can see: bits that no field holds, under a correct ICRC.
-TEST(CheckerTest, UndecodedBitsAreNamed) {
+TEST(CheckerTest, UndecodedBitsAreReported) {
   Frame bad = Vectors().at("rc_send_only_v4_len1").frame;
   wire::RocePacket packet = ParseOk(bad);
   bad[packet.bth_offset + 8] |= 1;
@@ -131,7 +131,7 @@ TEST(CheckerTest, UndecodedBitsAreNamed) {
   EXPECT_NE(Checker().Check(bad).find("pad byte 2"), std::string::npos);
 }
 
-TEST(CheckerTest, MadCutShort) {
+TEST(CheckerTest, ATruncatedMadFails) {
   const Frame good = Vectors().at("cm_rtu").frame;
   const wire::RocePacket packet = ParseOk(good);
   Frame bad(good.begin(), good.end() - 4);
@@ -148,14 +148,14 @@ TEST(CheckerTest, MadCutShort) {
   EXPECT_NE(Checker().Check(bad).find("252 bytes, not 256"), std::string::npos);
 }
 
-TEST(CheckerTest, MadOfUnknownAttribute) {
+TEST(CheckerTest, AMadOfAnUnknownAttributeFails) {
   Frame bad = Vectors().at("cm_rtu").frame;
   bad[ParseOk(bad).payload_offset + 17u] = 0x7F;
   FixIcrc(&bad);
   EXPECT_NE(Checker().Check(bad).find("0x007f"), std::string::npos);
 }
 
-TEST(CheckerTest, RpcHeaderCutShort) {
+TEST(CheckerTest, ATruncatedRpcHeaderFails) {
   const Frame& frame = Vectors().at("rpcrdma_call_read_and_write_chunk").frame;
   const wire::RocePacket packet = ParseOk(frame);
   Checker checker;
@@ -169,7 +169,7 @@ TEST(CheckerTest, ForeignFramesAreOnlyCounted) {
   EXPECT_EQ(checker.counts().roce, 0u);
 }
 
-TEST(ReportTest, FileThatIsNoCaptureFails) {
+TEST(ReportTest, AFileThatIsNotACaptureFails) {
   const FileReport report = CheckFile("tests/conformance/captures/expected.txt");
   EXPECT_FALSE(report.ok());
   EXPECT_NE(ToTable({report}).find("FAILED tests/conformance/captures/expected.txt"),
@@ -189,7 +189,7 @@ std::string Capture(uint32_t link_type, const Frame& frame) {
   return path;
 }
 
-TEST(ReportTest, CapturesWithoutAnEthernetHeader) {
+TEST(ReportTest, CapturesWithoutAnEthernetHeaderAreChecked) {
   constexpr uint32_t kRaw = 101, kLinuxSll = 113, kLinuxSll2 = 276;
   const std::pair<uint32_t, Frame> kHeaders[] = {
       {kRaw, {}},

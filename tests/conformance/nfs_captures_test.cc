@@ -94,7 +94,7 @@ class Walk {
   std::map<Procedure, Seen> seen_;
 };
 
-TEST(NfsCapturesTest, EveryShortMessageOfLinuxGoesThrough) {
+TEST(NfsCapturesTest, EveryShortMessageOfLinuxRoundTrips) {
   auto reader = decode::CaptureReader::Open(kCapture);
   ASSERT_TRUE(reader.ok()) << reader.status();
   Walk walk;

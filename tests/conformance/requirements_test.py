@@ -49,7 +49,7 @@ class CitationsTest(unittest.TestCase):
     def expect(self, text, *sections):
         self.assertEqual(requirements.citations(text), {("RFC 8166", s) for s in sections})
 
-    def test_forms(self):
+    def test_every_form_of_citation_is_found(self):
         self.expect("// RFC 8166 section 4.5.2", "4.5.2")
         self.expect("x; // as asked. RFC 8166 section 4.5.\n", "4.5")
         self.expect("// RFC 8166 section 4.2.4 and section 4.6.2\n", "4.2.4", "4.6.2")
@@ -65,11 +65,11 @@ class DisagreementsTest(unittest.TestCase):
         self.assertEqual(wrong, [])
         return requirements.disagreements(rows, cited)
 
-    def test_agreement(self):
+    def test_a_cited_row_agrees(self):
         cite = {("RFC 8166", "4.5.2")}
         self.assertEqual(self.wrong(ROW, {"a.cc": cite, "a_test.cc": cite}), [])
 
-    def test_what_is_missing(self):
+    def test_missing_and_unlisted_citations_are_reported(self):
         cite = {("RFC 8166", "4.5.2")}
         self.assertIn("no a_test.cc", self.wrong(ROW, {"a.cc": cite})[0])
         self.assertIn("a.cc does not cite", self.wrong(ROW, {"a.cc": set(), "a_test.cc": cite})[0])
@@ -79,7 +79,7 @@ class DisagreementsTest(unittest.TestCase):
         self.assertIn("a.cc cites RFC 8797 section 4",
                       self.wrong(ROW, {"a.cc": other, "a_test.cc": cite})[0])
 
-    def test_rows_that_are_none(self):
+    def test_invalid_rows_are_reported(self):
         for row in ("a | RFC 8166 | 4.5.2 | MUST | answer",
                     "a | RFC 1 | 4.5.2 | MUST | answer | a.cc | a_test.cc | //r:t S.C",
                     "a | RFC 8166 | four | MUST | answer | a.cc | a_test.cc | //r:t S.C",
@@ -117,11 +117,11 @@ class CasesTest(unittest.TestCase):
         self.assertEqual(wrong, [])
         return requirements.missing_cases(rows, lambda path: self.FILES.get(path, ""))
 
-    def test_what_is_there(self):
+    def test_existing_cases_are_found(self):
         self.assertEqual(self.wrong("r/a_test.cc", "//r:t Suite.Case"), [])
         self.assertEqual(self.wrong("r/p_test.py r/a_test.cc", "//r:p Suite.test_it"), [])
 
-    def test_what_is_not(self):
+    def test_missing_cases_are_reported(self):
         self.assertNotEqual(self.wrong("r/a_test.cc", "//r:t Suite.Other"), [])
         self.assertNotEqual(self.wrong("r/a_test.cc", "//r:other Suite.Case"), [])
         self.assertNotEqual(self.wrong("r/p_test.py", "//r:t Suite.Case"), [])
@@ -142,11 +142,11 @@ class MutationsTest(unittest.TestCase):
         self.assertEqual(found[1].new, "")
         self.assertEqual(mutations.apply(found[0], "{\n  if (x)\n  y();\n}"), "{\n  y();\n}")
 
-    def test_what_can_be_made(self):
+    def test_applicable_mutations_are_accepted(self):
         self.assertEqual(self.wrong(self.ENTRY), [])
         self.assertEqual(self.wrong("err none: it cannot be\n"), [])
 
-    def test_what_cannot(self):
+    def test_inapplicable_mutations_are_reported(self):
         for text in ("err a.cc\n", "err\n- x\n", "err a.cc\n- x\n+ x\n", "", self.ENTRY * 2,
                      self.ENTRY.replace("err", "other"), self.ENTRY.replace("a.cc", "b.cc")):
             self.assertNotEqual(self.wrong(text), [], text)

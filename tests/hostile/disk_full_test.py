@@ -33,7 +33,7 @@ class DiskFullTest(TwoHosts):
     def names(self):
         return sorted(entry["name"] for entry in self.asked("ls")["entries"])
 
-    def test_files(self):
+    def test_a_full_disk_fails_writes_only(self):
         server = self.serve_small(self.root)
         for number in range(5):
             self.assert_one_line(self.client("put", self.big, f"big{number}"), 1, "no space left")
@@ -42,7 +42,7 @@ class DiskFullTest(TwoHosts):
         self.assertIn("small", self.names())
         self.stop(server)
 
-    def test_capture(self):
+    def test_a_full_disk_makes_a_capture_incomplete(self):
         place = self.directory / "captures"
         place.mkdir()
         server = self.serve_small(place, "--capture", place / "c.pcapng")

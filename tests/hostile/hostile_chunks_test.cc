@@ -11,7 +11,7 @@ class HostileChunksTest : public HostileClientTest {};
 
 // Whose memory it names is found out by the client's host. That connection ends; no other. RFC 8166
 // section 8.1.1 and RFC 5042 section 6.4.5
-TEST_F(HostileChunksTest, KeysThatAreNotItsOwn) {
+TEST_F(HostileChunksTest, KeysOfAnotherConnectionEndOnlyThisConnection) {
   StartHostile();
   const std::vector<uint8_t> length = Words({4096});
   const std::unique_ptr<RawPeer> victim = NewPeer();
@@ -47,7 +47,7 @@ TEST_F(HostileChunksTest, KeysThatAreNotItsOwn) {
 }
 
 // The client's own once, and no more.
-TEST_F(HostileChunksTest, KeysThatHaveExpired) {
+TEST_F(HostileChunksTest, ExpiredKeysEndOnlyThisConnection) {
   StartHostile();
   for (const bool pushes : {true, false}) {
     hostile = NewPeer();
@@ -71,7 +71,7 @@ TEST_F(HostileChunksTest, KeysThatHaveExpired) {
 }
 
 // RFC 8166 section 4.5.3: the reply is not cut to what was offered, and nothing of it is sent.
-TEST_F(HostileChunksTest, AReplyChunkThatIsTooSmall) {
+TEST_F(HostileChunksTest, AReplyChunkThatIsTooSmallIsAnError) {
   StartHostile();
   std::fill_n(hostile->memory(), RawPeer::kMemoryBytes, 0xEE);
   constexpr uint32_t kItem = 20'000;  // more than a message takes
@@ -111,7 +111,7 @@ TEST_F(HostileChunksTest, AReplyChunkThatIsTooSmall) {
 
 // RFC 8166 section 3.4.5.2: an item of segments of any length, with its pad or without. RFC 8166
 // section 4.3.1: the reply has no Read list.
-TEST_F(HostileChunksTest, ScatteredReadChunks) {
+TEST_F(HostileChunksTest, ScatteredReadChunksAreGathered) {
   StartHostile();
   std::fill_n(hostile->memory(), RawPeer::kMemoryBytes, 0xEE);
   const std::vector<uint8_t> item = Pattern(5001);
@@ -141,7 +141,7 @@ TEST_F(HostileChunksTest, ScatteredReadChunks) {
 }
 
 // RFC 8166 section 4.3.2.3: the first result stays in the message, and the chunk comes back empty.
-TEST_F(HostileChunksTest, EmptyWriteChunk) {
+TEST_F(HostileChunksTest, AnEmptyWriteChunkLeavesItsResultInline) {
   StartHostile();
   const Segment segment = hostile->SegmentAt(100, 4000);
   Header header = HeaderOf();
@@ -163,7 +163,7 @@ TEST_F(HostileChunksTest, EmptyWriteChunk) {
 
 // RFC 8166 section 3.4.6 and section 4.3.2: segments are filled in order, what is not needed comes
 // back as 0.
-TEST_F(HostileChunksTest, ScatteredWriteChunks) {
+TEST_F(HostileChunksTest, ScatteredWriteChunksAreFilled) {
   StartHostile();
   std::fill_n(hostile->memory(), RawPeer::kMemoryBytes, 0xEE);
   const Segment segments[] = {hostile->SegmentAt(100, 1), hostile->SegmentAt(200, 0),
@@ -187,7 +187,7 @@ TEST_F(HostileChunksTest, ScatteredWriteChunks) {
 }
 
 // RFC 8166 section 3.4.6.2: neither written, where there is room for it, nor counted.
-TEST_F(HostileChunksTest, NoPadInAWriteChunk) {
+TEST_F(HostileChunksTest, APadIsNotWrittenToAWriteChunk) {
   StartHostile();
   std::fill_n(hostile->memory(), RawPeer::kMemoryBytes, 0xEE);
   const Segment segment = hostile->SegmentAt(0, 8192);
@@ -204,7 +204,7 @@ TEST_F(HostileChunksTest, NoPadInAWriteChunk) {
 }
 
 // RFC 8166 section 4.3.3: with its one segment, of which nothing was used.
-TEST_F(HostileChunksTest, AnUnusedReplyChunkComesBack) {
+TEST_F(HostileChunksTest, AnUnusedReplyChunkIsReturned) {
   StartHostile();
   const Segment segment = hostile->SegmentAt(0, 4096);
   Header header = HeaderOf();
@@ -222,7 +222,7 @@ TEST_F(HostileChunksTest, AnUnusedReplyChunkComesBack) {
 
 // A client that registers page by page, as peers with 4 KiB pages do for 1 MiB that begins inside
 // one: a Read chunk, a Write chunk and a Reply chunk of 257 segments each.
-TEST_F(HostileChunksTest, ASegmentForEachPage) {
+TEST_F(HostileChunksTest, ChunksMayHaveASegmentPerPage) {
   constexpr uint32_t kPages = 257, kPage = 512, kBytes = kPages * kPage;
   static_assert(kBytes <= RawPeer::kMemoryBytes);
   StartHostile({.send_bytes = RawPeer::kMessageBytes, .receive_bytes = RawPeer::kMessageBytes});
@@ -256,7 +256,7 @@ TEST_F(HostileChunksTest, ASegmentForEachPage) {
 
 // Which memory it names how often is a client's own affair: it has what it asks for, in the order
 // of its segments, and nobody else notices.
-TEST_F(HostileChunksTest, SegmentsThatOverlap) {
+TEST_F(HostileChunksTest, OverlappingSegmentsAreUsedInOrder) {
   StartHostile();
   const std::vector<uint8_t> item = Pattern(5000);
   const Segment write[] = {hostile->SegmentAt(0, 3000), hostile->SegmentAt(1000, 3000)};

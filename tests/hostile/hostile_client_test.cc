@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // RFC 8166 section 4.2.2 and section 4.5.1
-TEST_F(HostileClientTest, AnotherVersion) {
+TEST_F(HostileClientTest, AnotherVersionGetsErrVers) {
   StartHostile();
   Header header = HeaderOf();
   header.version = 2;
@@ -126,7 +126,7 @@ std::vector<Malformed> ListsThatMakeNoCall() {
 }
 
 // RFC 8166 section 4.5.2
-TEST_F(HostileClientTest, MalformedListsAreAnsweredAndNothingElseHappens) {
+TEST_F(HostileClientTest, MalformedListsGetErrChunk) {
   StartHostile();
   uint64_t answered = 0;
   for (const std::vector<Malformed>& group : {MalformedLists(), ListsThatMakeNoCall()}) {
@@ -148,7 +148,7 @@ TEST_F(HostileClientTest, MalformedListsAreAnsweredAndNothingElseHappens) {
 }
 
 // More of them than there are receives: each is given back.
-TEST_F(HostileClientTest, WhatIsDiscardedIsCounted) {
+TEST_F(HostileClientTest, DiscardedMessagesAreCounted) {
   StartHostile();
   const int kTimes = 100;
   for (int i = 0; i < kTimes; ++i) {
@@ -169,7 +169,7 @@ TEST_F(HostileClientTest, WhatIsDiscardedIsCounted) {
 }
 
 // However many there are, and in words that say who.
-TEST_F(HostileClientTest, WhatIsRefusedIsLoggedOnceAConnectionAndKind) {
+TEST_F(HostileClientTest, RefusalsAreLoggedOncePerConnectionAndKind) {
   StartHostile();
   std::vector<std::string> lines;
   server->server->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
@@ -216,8 +216,8 @@ TEST_F(HostileClientTest, WhatIsRefusedIsLoggedOnceAConnectionAndKind) {
 }
 
 // Where there is no room for another connection it is refused, counted and told of.
-TEST_F(HostileClientTest, MoreConnectionsThanThereMayBe) {
-  StartWorld();
+TEST_F(HostileClientTest, ConnectionsAboveTheLimitAreRefused) {
+  StartSimulation();
   StartServer({.max_connections = 1});
   StartClient();
   ConnectClient();
@@ -233,8 +233,8 @@ TEST_F(HostileClientTest, MoreConnectionsThanThereMayBe) {
 }
 
 // One that is asked for and not gone through with is none.
-TEST_F(HostileClientTest, HalfOpenConnectionsTakeNobodysPlace) {
-  StartWorld();
+TEST_F(HostileClientTest, HalfOpenConnectionsDoNotCountTowardsTheLimit) {
+  StartSimulation();
   StartServer({.max_connections = 1});
   bool answered = false;
   cm::Id* id = *managers[0]->CreateId(RDMA_PS_TCP, [&](const cm::Event& event) {
@@ -255,8 +255,8 @@ TEST_F(HostileClientTest, HalfOpenConnectionsTakeNobodysPlace) {
   managers[0]->DestroyId(id);
 }
 
-TEST_F(HostileClientTest, OneAddressDoesNotHaveAllConnections) {
-  StartWorld();
+TEST_F(HostileClientTest, OneAddressCannotTakeAllConnections) {
+  StartSimulation();
   StartServer({.max_connections = 4});
   std::vector<std::string> lines;
   server->server->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
@@ -278,8 +278,8 @@ TEST_F(HostileClientTest, OneAddressDoesNotHaveAllConnections) {
   }
 }
 
-TEST_F(HostileClientTest, TheShareOfOneAddressIsAsSaid) {
-  StartWorld();
+TEST_F(HostileClientTest, MaxConnectionsPerClientLimitsOneAddress) {
+  StartSimulation();
   StartServer({.max_connections = 4, .max_connections_per_client = 1});
   const std::unique_ptr<RawPeer> first = NewPeer();
   RawPeer second(&nodes[0]->worker(), managers[0].get());
@@ -288,8 +288,8 @@ TEST_F(HostileClientTest, TheShareOfOneAddressIsAsSaid) {
 }
 
 // Two that were let in while there was one place: it is the first's to be established.
-TEST_F(HostileClientTest, PlacesAreCountedAgainWhenAConnectionIsEstablished) {
-  StartWorld();
+TEST_F(HostileClientTest, TheLimitIsCheckedAgainWhenAConnectionIsEstablished) {
+  StartSimulation();
   StartServer({.max_connections = 2, .max_connections_per_client = 1});
   std::vector<std::string> lines;
   server->server->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
@@ -309,7 +309,7 @@ TEST_F(HostileClientTest, PlacesAreCountedAgainWhenAConnectionIsEstablished) {
 
 // RFC 8797 section 5.2: what is found anywhere counts, what only resembles it does not, and
 // RFC 8797 section 5.1 then says how large a reply may be.
-TEST_F(HostileClientTest, PrivateDataInOddPlaces) {
+TEST_F(HostileClientTest, PrivateDataIsFoundAtAnyOffset) {
   StartHostile();
   static constexpr size_t kMax = 56;  // of a REQ, behind the CMA header
   const std::vector<uint8_t> good = {0xF6, 0xAB, 0x0E, 0x18, 1, 0, 7, 7};
@@ -344,7 +344,7 @@ TEST_F(HostileClientTest, PrivateDataInOddPlaces) {
 }
 
 // RFC 8166 section 4.5.3: lists that no reply can bring back are seen before the procedure runs.
-TEST_F(HostileClientTest, ChunkListsLargerThanAReply) {
+TEST_F(HostileClientTest, ChunkListsLargerThanAReplyAreRefused) {
   StartHostile();
   // Without private data replies have 1,024 bytes.
   hostile = NewPeer(std::vector<uint8_t>());
@@ -364,7 +364,7 @@ TEST_F(HostileClientTest, ChunkListsLargerThanAReply) {
 }
 
 // RFC 8166 section 4.5.3: sent again it would cost one connection after the other.
-TEST_F(HostileClientTest, ACallThatCostItsConnectionIsRefusedNextTime) {
+TEST_F(HostileClientTest, ACallThatBrokeItsConnectionIsRefusedNextTime) {
   StartHostile();
   Header header = HeaderOf();
   header.chunks.AddWriteChunk({&kForeign, 1});
@@ -418,7 +418,7 @@ TEST_F(HostileClientTest, NothingIsReducedUnderIntegrity) {
 }
 
 // RFC 5042 section 6.4.3.2 and section 6.4.6: whoever sends too much harms himself.
-TEST_F(HostileClientTest, MoreCallsThanCredits) {
+TEST_F(HostileClientTest, CallsBeyondTheCreditsWaitInTheClient) {
   StartHostile();
   const RawPeer::Message hold = MessageOf(HeaderOf(), MirrorCall(kHold));
   const size_t kCalls = 300;
@@ -444,7 +444,7 @@ TEST_F(HostileClientTest, MoreCallsThanCredits) {
 }
 
 // The same call by connection after connection: the reply is for the last.
-TEST_F(HostileClientTest, TheLastThatAsksIsAnswered) {
+TEST_F(HostileClientTest, TheLastConnectionThatRepeatsACallIsAnswered) {
   StartHostile();
   const RawPeer::Message call = MessageOf(HeaderOf(), MirrorCall(kCount, Words({1})));
   hostile->Send(call);
@@ -466,7 +466,7 @@ TEST_F(HostileClientTest, TheLastThatAsksIsAnswered) {
 }
 
 // RFC 8166 section 3.3.1: a credit is never 0, and never more than there are receives for.
-TEST_F(HostileClientTest, OddCreditRequests) {
+TEST_F(HostileClientTest, CreditRequestsAreClamped) {
   StartHostile();
   for (auto [asked, granted] : {std::pair{0u, 1u}, {1u, 1u}, {0xFFFFFFFFu, 32u}}) {
     Header header = HeaderOf();
@@ -479,8 +479,8 @@ TEST_F(HostileClientTest, OddCreditRequests) {
 
 // A client that takes no replies keeps what its calls hold, the server's buffers too, but not for
 // ever.
-TEST_F(HostileClientTest, RepliesThatAreNotTaken) {
-  StartWorld();
+TEST_F(HostileClientTest, AClientThatTakesNoRepliesLosesItsConnection) {
+  StartSimulation();
   StartServer({.bulk_buffers = 8});
   StartClient();
   ConnectClient();
@@ -556,8 +556,8 @@ class Hoarders {
 };
 
 // Who waits for a buffer need not wait for what they keep, and the second time they get little.
-TEST_F(HostileClientTest, SixAddressesThatHoardBuffers) {
-  StartWorld();
+TEST_F(HostileClientTest, SixAddressesThatHoldBuffersDoNotStarveOthers) {
+  StartSimulation();
   StartServer({.bulk_buffers = 16});
   StartClient();
   ConnectClient();

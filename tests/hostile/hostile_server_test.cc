@@ -13,7 +13,7 @@ constexpr size_t kArguments = 20'000;
 class HostileServerTest : public MirrorTest {
  protected:
   void StartHostile() {
-    StartWorld();
+    StartSimulation();
     hostile = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
     hostile->Listen(kTestPort);
     StartClient();
@@ -167,35 +167,35 @@ class FenceTest : public HostileServerTest {
   }
 };
 
-TEST_F(FenceTest, WriteChunk) {
+TEST_F(FenceTest, AWriteChunkIsFencedByTheReply) {
   StartHostile();
   ASSERT_TRUE(StartGet().ok());
   ASSERT_EQ(TakeCall().chunks.write_chunk_count, 1);
   Expect(call.chunks.segments[0], /*read=*/false);
 }
 
-TEST_F(FenceTest, ReplyChunk) {
+TEST_F(FenceTest, AReplyChunkIsFencedByTheReply) {
   StartHostile();
   ASSERT_TRUE(StartEcho().ok());
   ASSERT_TRUE(TakeCall().chunks.has_reply);
   Expect(call.chunks.segments[0], /*read=*/false);
 }
 
-TEST_F(FenceTest, ReadChunk) {
+TEST_F(FenceTest, AReadChunkIsFencedByTheReply) {
   StartHostile();
   ASSERT_TRUE(StartPut().ok());
   ASSERT_EQ(TakeCall().chunks.read_count, 1);
   Expect(call.chunks.reads[0].target, /*read=*/true);
 }
 
-TEST_F(FenceTest, PositionZeroReadChunk) {
+TEST_F(FenceTest, APositionZeroReadChunkIsFencedByTheReply) {
   StartHostile();
   ASSERT_TRUE(StartEcho().ok());
   ASSERT_EQ(TakeCall().chunks.read_count, 2);
   Expect(call.chunks.reads[1].target, /*read=*/true);
 }
 
-TEST_F(FenceTest, TimedOutCall) {
+TEST_F(FenceTest, ATimedOutCallIsFenced) {
   StartHostile();
   ASSERT_TRUE(StartGet(1'000'000).ok());
   const Segment segment = TakeCall().chunks.segments[0];
@@ -207,7 +207,7 @@ TEST_F(FenceTest, TimedOutCall) {
 }
 
 // RFC 8166 section 8.1.3: the server does not know that nobody waits any more.
-TEST_F(FenceTest, CancelledCall) {
+TEST_F(FenceTest, ACancelledCallIsFenced) {
   StartHostile();
   ASSERT_TRUE(StartGet().ok());
   const Segment segment = TakeCall().chunks.segments[0];
@@ -222,7 +222,7 @@ TEST_F(FenceTest, CancelledCall) {
 
 // What is offered for one direction is not for the other, and not past its end. RFC 5042 sections
 // 6.3.3, 6.3.4, 6.3.5, 6.3.6 and 6.4.5
-TEST_F(FenceTest, KeysAreForWhatTheySay) {
+TEST_F(FenceTest, KeysAllowOnlyTheirDirectionAndLength) {
   for (const bool read : {true, false}) {
     taken = 0;
     StartHostile();
@@ -245,8 +245,8 @@ TEST_F(FenceTest, KeysAreForWhatTheySay) {
 }
 
 // RFC 8797 section 5.2: as if there were none.
-TEST_F(HostileServerTest, PrivateDataThatIsNone) {
-  StartWorld();
+TEST_F(HostileServerTest, InvalidPrivateDataIsIgnored) {
+  StartSimulation();
   hostile = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
   hostile->private_data.emplace(cm::Rep::kPrivateBytes, 0xF6);
   hostile->Listen(kTestPort);
@@ -260,7 +260,7 @@ TEST_F(HostileServerTest, PrivateDataThatIsNone) {
   ExpectGoodReplyEndsIt();
 }
 
-TEST_F(HostileServerTest, WhatIsDiscardedIsLoggedOnce) {
+TEST_F(HostileServerTest, DiscardedMessagesAreLoggedOnce) {
   StartHostile();
   std::vector<std::string> lines;
   client->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
@@ -280,7 +280,7 @@ TEST_F(HostileServerTest, WhatIsDiscardedIsLoggedOnce) {
 }
 
 // RFC 8166 section 4.5: what cannot be a reply is discarded; the call waits for one that can.
-TEST_F(HostileServerTest, RepliesThatAreNone) {
+TEST_F(HostileServerTest, InvalidRepliesAreDiscarded) {
   StartHostile();
   ASSERT_TRUE(StartGet().ok());
   TakeCall();
@@ -313,7 +313,7 @@ TEST_F(HostileServerTest, RepliesThatAreNone) {
 }
 
 // RFC 8166 section 4.5.2: the first call too, whose credit is the only one.
-TEST_F(HostileServerTest, AHeaderThatCannotBeParsedEndsItsCall) {
+TEST_F(HostileServerTest, AMalformedHeaderFailsItsCall) {
   StartHostile();
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(StartGet().ok());
@@ -328,7 +328,7 @@ TEST_F(HostileServerTest, AHeaderThatCannotBeParsedEndsItsCall) {
 }
 
 // RFC 8166 section 4.3.1 and section 4.3.2: chunks come back as they were offered, and no longer.
-TEST_F(HostileServerTest, ChunksThatWereNotOffered) {
+TEST_F(HostileServerTest, ChunksThatWereNotOfferedFailTheCall) {
   StartHostile();
   const auto fail = [&](auto change) {
     ExpectFailed([this] { return StartGet(); },
@@ -359,7 +359,7 @@ TEST_F(HostileServerTest, ChunksThatWereNotOffered) {
   ExpectGoodReplyEndsIt();
 }
 
-TEST_F(HostileServerTest, ReplyChunksThatHoldNoReply) {
+TEST_F(HostileServerTest, ReplyChunksWithoutAReplyFailTheCall) {
   StartHostile();
   const auto start = [this] { return StartEcho(); };
   // RFC 8166 section 4.3.1: nowhere, or in two places.
@@ -413,7 +413,7 @@ TEST_F(HostileServerTest, AWriteChunkHasNoRoomForAPad) {
 }
 
 // RFC 8166 section 4.2.1: both XIDs are the same.
-TEST_F(HostileServerTest, AnotherXidInside) {
+TEST_F(HostileServerTest, ADifferentXidInTheRpcHeaderFailsTheCall) {
   StartHostile();
   const auto start = [this] { return StartGet(); };
   ExpectFailed(
@@ -435,7 +435,7 @@ TEST_F(HostileServerTest, AnotherXidInside) {
 }
 
 // RFC 8166 section 4.5.1 and section 4.5.2
-TEST_F(HostileServerTest, Errors) {
+TEST_F(HostileServerTest, ErrorMessagesFailTheCall) {
   StartHostile();
   for (ErrorCode code : {ErrorCode::kVersion, ErrorCode::kChunk}) {
     ASSERT_TRUE(StartGet().ok());
@@ -469,7 +469,7 @@ TEST_F(HostileServerTest, Errors) {
 }
 
 // The caller has its memory back: what lies there is not looked at, and the credit is free again.
-TEST_F(HostileServerTest, ReplyInAChunkAfterTheTimeOut) {
+TEST_F(HostileServerTest, AReplyInAChunkAfterTheTimeoutIsDiscarded) {
   StartHostile();
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(StartEcho(1'000'000).ok());

@@ -5,7 +5,7 @@ import random
 import socket
 import struct
 
-from tests.command.harness import PATIENCE_S
+from tests.command.harness import TIMEOUT_S
 from tests.command.networks import NetworkTest
 
 MESSAGE_BYTES = 128
@@ -26,7 +26,7 @@ class HostileMemifTest(NetworkTest):
     def say(self, *messages):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
             # On a busy machine the server may have to be waited for.
-            control.settimeout(PATIENCE_S)
+            control.settimeout(TIMEOUT_S)
             control.connect(self.path)
             control.settimeout(0.05)
             for message in messages:
@@ -41,7 +41,7 @@ class HostileMemifTest(NetworkTest):
         self.asked("get", "there", self.directory / "got")
         self.stop(self.server)
 
-    def test_messages_without_sense(self):
+    def test_malformed_messages_do_no_harm(self):
         chance = random.Random(1)
         for kind in TYPES:
             for length in (1, 2, 3, 64, MESSAGE_BYTES, MESSAGE_BYTES + 1):

@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 
-from tests.command.harness import PACKET_IGNORE_OUTGOING, PATIENCE_S, SOL_PACKET
+from tests.command.harness import PACKET_IGNORE_OUTGOING, SOL_PACKET, TIMEOUT_S
 from tests.hostile import wire
 
 ETH_P_ALL = 3
@@ -121,7 +121,7 @@ class Peer:
                                                  ipaddress.ip_address(frame[22:38]), frame[6:12],
                                                  0x60, self.vlan))
 
-    def receive(self, wanted, seconds=PATIENCE_S):
+    def receive(self, wanted, seconds=TIMEOUT_S):
         """The first RoCE packet to this host of which `wanted(packet)` is true; nothing when none
         comes."""
         for packet in self.waiting:
@@ -152,7 +152,7 @@ class Peer:
         question = (wire.arp(1, self.mac, self.address, bytes(6), self.server, vlan=self.vlan)
                     if self.address.version == 4 else
                     wire.solicitation(self.mac, self.address, self.server, self.vlan))
-        give_up = time.monotonic() + PATIENCE_S
+        give_up = time.monotonic() + TIMEOUT_S
         while time.monotonic() < give_up:
             self.tap.send(question)
             for _ in range(20):
@@ -194,7 +194,7 @@ class Peer:
             return (mad is not None and mad[0] in ("REP", "REJ")
                     and mad[2]["remote_comm_id"] == ours.comm_id)
 
-        give_up = time.monotonic() + PATIENCE_S
+        give_up = time.monotonic() + TIMEOUT_S
         while time.monotonic() < give_up:
             self.tap.send(self.path().datagram(0x10, transaction, body))
             packet = self.receive(answers, REPEAT_S)
@@ -240,7 +240,7 @@ class Connection:
         """What comes for a SEND that fits in one packet, as next() tells it, but no ACK. It is sent
         again and again until then: a queue on its way may be full."""
         psn = self.psn
-        give_up = time.monotonic() + PATIENCE_S
+        give_up = time.monotonic() + TIMEOUT_S
         while time.monotonic() < give_up:
             self.send_raw(wire.RC_SEND_ONLY, message, ack=True, psn=psn)
             self.psn = psn + 1 & PSN_MASK
@@ -253,7 +253,7 @@ class Connection:
         self.peer.say("DREQ", local_comm_id=self.comm_id, remote_comm_id=self.remote_comm_id,
                       remote_qpn=self.remote_qpn)
 
-    def next(self, seconds=PATIENCE_S):
+    def next(self, seconds=TIMEOUT_S):
         """What comes next: ("ack", syndrome), ("message", bytes), or ("end", name of the CM
         message); nothing in so long. RDMA READs and WRITEs are refused."""
         give_up = time.monotonic() + seconds

@@ -34,10 +34,10 @@ class HostileCmTest(Victim):
         self.assertGreaterEqual(self.to_server.sent, FLOOD)
         self.check_service()
 
-    def test_requests_without_rtu(self):
+    def test_service_survives_requests_without_rtu(self):
         self.run_flood([self.hostile.address])
 
-    def test_requests_without_rtu_from_invented_addresses(self):
+    def test_service_survives_requests_without_rtu_from_spoofed_addresses(self):
         self.run_flood(invented(self.hostile_address, 180))
 
     def test_a_replayed_request_makes_no_second_connection(self):
@@ -92,10 +92,10 @@ class HostileCmTest(Victim):
 
         return burst
 
-    def test_guessed_connections(self):
+    def test_guessed_connection_ids_end_no_connection(self):
         self.check_calls_during(self.guesses())
 
-    def test_a_connection_of_another_is_not_ended_by_its_numbers(self):
+    def test_a_dreq_from_another_address_ends_no_connection(self):
         """The numbers of a live connection, from an address that is not its peer's."""
         connection = self.hostile.connect(SERVICE_PORT)
         for source in invented(self.hostile_address, 5):
@@ -106,7 +106,7 @@ class HostileCmTest(Victim):
         self.assertEqual(connection.ask(null_call(2))[0], "message")
         connection.disconnect()
 
-    def test_requests_without_sense(self):
+    def test_service_survives_malformed_requests(self):
         """Each field of a REQ with each of its extremes, and with chance."""
         path = self.hostile.path()
         number = 0
@@ -127,7 +127,7 @@ class HostileCmTest(Victim):
                 body[self.hostile.random.randrange(len(body))] = self.hostile.random.getrandbits(8)
             self.to_server.send(path.datagram(0x10, number, bytes(body)))
 
-    def test_datagrams_cut_or_of_other_classes(self):
+    def test_service_survives_truncated_datagrams_and_other_classes(self):
         path = self.hostile.path()
         body = wire.request(path, SERVICE_PORT, 1, 0x4444)
         for length in [*range(0, 256, 7), 252, 257, 260, 1024]:
@@ -144,27 +144,28 @@ class HostileCmTest(Victim):
             self.to_server.send(path.datagram(attribute, attribute,
                                               self.hostile.random.randbytes(232)))
 
-    def test_connections_that_are_taken_and_left(self):
+    def test_service_survives_abandoned_connections(self):
         for _ in range(15):
             self.hostile.connect(SERVICE_PORT)
 
-    def test_connections_that_come_and_go(self):
+    def test_service_survives_short_lived_connections(self):
         for _ in range(30):
             self.hostile.connect(SERVICE_PORT).disconnect()
 
 
-@only("requests_without_rtu_from_invented_addresses", "guessed_connections",
-      "requests_without_sense")
+@only("service_survives_requests_without_rtu_from_spoofed_addresses",
+      "guessed_connection_ids_end_no_connection", "service_survives_malformed_requests")
 class HostileCmOverIpv6Test(OverIpv6, HostileCmTest):
     pass
 
 
-@only("connections_that_come_and_go", "a_replayed_request_makes_no_second_connection")
+@only("service_survives_short_lived_connections", "a_replayed_request_makes_no_second_connection")
 class HostileCmInVlanTest(InVlan, HostileCmTest):
     pass
 
 
-@only("requests_without_rtu_from_invented_addresses", "connections_that_come_and_go")
+@only("service_survives_requests_without_rtu_from_spoofed_addresses",
+      "service_survives_short_lived_connections")
 class HostileCmOnTwoCoresTest(OnTwoCores, HostileCmTest):
     # Each core has a server with half-open connections of its own.
     MAX_GROWTH_MIB = 2 * Victim.MAX_GROWTH_MIB

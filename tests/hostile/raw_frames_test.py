@@ -60,7 +60,7 @@ class HostileFramesTest(Victim):
         yield wire.bth(wire.RC_COMPARE_SWAP, to, psn) + struct.pack("!QIQQ", 0x1000, 1, 2, 3)
         yield wire.bth(wire.RC_FETCH_ADD, to, psn) + struct.pack("!QIQQ", 0x1001, 1, 2, 3)
 
-    def test_any_opcode_to_any_queue_pair(self):
+    def test_service_survives_any_opcode_to_any_queue_pair(self):
         """All 256 opcodes, to the queue pair of a connection, to its neighbours, to queue pair 1,
         and to the multicast one."""
         connection = self.hostile.connect(SERVICE_PORT)
@@ -70,7 +70,7 @@ class HostileFramesTest(Victim):
             for opcode in range(256) for qpn in targets
             for pad, length in ((0, 0), (3, 4), (3, 0)))
 
-    def test_lengths_that_the_operation_does_not_have(self):
+    def test_service_survives_invalid_lengths_of_every_operation(self):
         frames = []
         for number in range(4):
             connection = self.hostile.connect(SERVICE_PORT)
@@ -89,7 +89,7 @@ class HostileFramesTest(Victim):
         self.assertEqual(connection.ask(null_call(3))[0], "message")
         connection.disconnect()
 
-    def test_sequence_numbers_from_everywhere(self):
+    def test_service_survives_sequence_numbers_at_any_distance(self):
         connection = self.hostile.connect(SERVICE_PORT)
         frames = []
         for distance in (1, 2, 100, 1 << 10, 1 << 22, (1 << 23) - 1, 1 << 23, (1 << 23) + 1, -1, -2,
@@ -99,14 +99,14 @@ class HostileFramesTest(Victim):
                 frames.append(self.path.roce(packet[:9] + psn.to_bytes(3, "big") + packet[12:]))
         self.send_all(frames * 5)
 
-    def test_acknowledgements_and_naks_that_nobody_asked_for(self):
+    def test_service_survives_unexpected_acknowledgements_and_naks(self):
         connection = self.hostile.connect(SERVICE_PORT)
         header = [wire.bth(wire.RC_ACKNOWLEDGE, connection.remote_qpn, psn)
                   for psn in (0, 0x1000, 0x1001, 0x0FFF, 0x800FFF, 0xFFFFFF)]
         self.send_all([self.path.roce(one + struct.pack("!I", syndrome << 24 | msn))
                        for one in header for syndrome in range(256) for msn in (0, 0xFFFFFF)])
 
-    def test_keys_and_addresses_of_memory(self):
+    def test_service_survives_guessed_keys_and_addresses(self):
         """No key is guessed; each guess may cost the connection."""
         frames = []
         for _ in range(15):
@@ -123,7 +123,7 @@ class HostileFramesTest(Victim):
                     wire.bth(opcode, connection.remote_qpn, connection.psn, True) + more + data))
         self.send_all(frames)
 
-    def test_packets_in_another_connections_name(self):
+    def test_clients_survive_spoofed_packets(self):
         """To the client's queue pair numbers, as if from the client, without knowing them."""
         client = self.hostile.path(ipaddress.ip_address(self.client_address))
         self.send_all(client.roce(wire.bth(self.random.choice((0x04, 0x0A, 0x11, 0x0C)),
@@ -131,7 +131,7 @@ class HostileFramesTest(Victim):
                                            self.random.getrandbits(24), True) + bytes(64))
                       for _ in range(3000))
 
-    def test_random_changes_of_good_frames(self):
+    def test_service_survives_mutated_valid_frames(self):
         connection = self.hostile.connect(SERVICE_PORT)
         body = wire.request(self.path, SERVICE_PORT, 3, 0x3333)
         good = [self.path.roce(packet) for packet in self.packets(connection)]
@@ -178,30 +178,31 @@ class HostileFramesTest(Victim):
             for size in (0, 1, 27, 28, 46, 1500):
                 yield self.path.ethernet(ether_type, self.random.randbytes(size))
 
-    def test_noise_beside_roce(self):
+    def test_service_survives_frames_of_other_protocols(self):
         self.send_all([*self.noise()])
 
-    def test_random_changes_of_noise(self):
+    def test_service_survives_mutated_frames_of_other_protocols(self):
         noise = [*self.noise()]
         self.send_all(changed for frame in self.random.sample(noise, 300)
                       for changed in self.mutations(frame, 5))
 
-    def test_random_bytes(self):
+    def test_service_survives_random_bytes(self):
         to = self.path.destination_mac + self.path.source_mac
         self.send_all(to + self.random.randbytes(self.random.randrange(2, 1500))
                       for _ in range(2000))
 
 
-@only("noise_beside_roce", "random_changes_of_noise", "random_changes_of_good_frames")
+@only("service_survives_frames_of_other_protocols",
+      "service_survives_mutated_frames_of_other_protocols", "service_survives_mutated_valid_frames")
 class HostileFramesOverIpv6Test(OverIpv6, HostileFramesTest):
     pass
 
 
-@only("noise_beside_roce", "random_changes_of_good_frames")
+@only("service_survives_frames_of_other_protocols", "service_survives_mutated_valid_frames")
 class HostileFramesInVlanTest(InVlan, HostileFramesTest):
     pass
 
 
-@only("any_opcode_to_any_queue_pair", "random_changes_of_good_frames")
+@only("service_survives_any_opcode_to_any_queue_pair", "service_survives_mutated_valid_frames")
 class HostileFramesOnTwoCoresTest(OnTwoCores, HostileFramesTest):
     pass

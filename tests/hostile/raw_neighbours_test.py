@@ -55,14 +55,14 @@ class HostileNeighboursTest(Victim):
     def addresses(self):
         return ipaddress.ip_address(self.server_address), ipaddress.ip_address(self.client_address)
 
-    def test_the_clients_address_is_claimed(self):
+    def test_claims_of_the_clients_address_divert_no_traffic(self):
         server, client = self.addresses()
         burst = self.claims(self.to_server, self.announcements(client) + self.claims_to_one(
             client, server, self.hostile.server_mac))
         self.check_calls_during(burst)
         self.assertEqual(self.led_away, 0)
 
-    def test_the_servers_address_is_claimed(self):
+    def test_claims_of_the_servers_address_divert_no_traffic(self):
         """While the client does not know yet where the server is, and afterwards."""
         server, _ = self.addresses()
         burst = self.claims(self.to_client, self.announcements(server))
@@ -71,7 +71,7 @@ class HostileNeighboursTest(Victim):
         self.check_calls_during(burst)
         self.assertEqual(self.led_away, 0)
 
-    def test_the_servers_own_address_is_claimed_before_it(self):
+    def test_address_conflicts_are_logged_at_a_limited_rate(self):
         server, client = self.addresses()
         burst = self.claims(self.to_server, self.announcements(server) + self.claims_to_one(
             server, client, self.hostile.server_mac))
@@ -81,7 +81,7 @@ class HostileNeighboursTest(Victim):
             burst()
         self.assertLess(len(self.server.stderr.splitlines()) - lines, 100)
 
-    def test_more_neighbours_than_there_is_room_for(self):
+    def test_service_survives_more_neighbours_than_the_table_holds(self):
         """Each asks for the server, as if to talk to it."""
         server = ipaddress.ip_address(self.server_address)
         asking = iter(invented(self.hostile_address, 6000))
@@ -99,7 +99,7 @@ class HostileNeighboursTest(Victim):
         for _ in range(60):
             burst()
 
-    def test_questions_without_sense(self):
+    def test_service_survives_malformed_arp_and_neighbour_discovery(self):
         server, client = self.addresses()
         group_mac = b"\3\0\0\0\0\1"
         for source in (server, client, ipaddress.ip_address(self.hostile_address)):
@@ -122,6 +122,7 @@ class HostileNeighboursTest(Victim):
         self.check_service()
 
 
-@only("the_servers_address_is_claimed", "questions_without_sense")
+@only("claims_of_the_servers_address_divert_no_traffic",
+      "service_survives_malformed_arp_and_neighbour_discovery")
 class HostileNeighboursOverIpv6Test(OverIpv6, HostileNeighboursTest):
     pass

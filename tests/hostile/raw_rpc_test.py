@@ -60,7 +60,7 @@ class HostileRpcTest(Victim):
         if self.connection is None:
             self.connection = self.hostile.connect(SERVICE_PORT)
         self.connection.send(message)
-        while (heard := self.connection.next(self.PATIENCE_S)) is not None:
+        while (heard := self.connection.next(self.TIMEOUT_S)) is not None:
             if heard[0] == "ack":
                 if heard[1] >= 0x60:  # a NAK that ends the connection
                     break
@@ -72,7 +72,7 @@ class HostileRpcTest(Victim):
         return heard
 
     # For what is dropped without a word; nobody's expectation.
-    PATIENCE_S = 0.1
+    TIMEOUT_S = 0.1
 
     def say_all(self, messages):
         for message in messages:
@@ -86,7 +86,7 @@ class HostileRpcTest(Victim):
         self.assertEqual(heard[1][:4], words(xid))
         self.check_service()
 
-    def test_headers_cut_short_or_of_other_kinds(self):
+    def test_service_survives_truncated_and_unknown_headers(self):
         xid = self.next_xid()
         whole = header(xid) + call(xid)
         self.say_all([whole[:length] for length in range(0, len(whole), 3)]
@@ -97,7 +97,7 @@ class HostileRpcTest(Victim):
                      + [header(self.next_xid(), credits=credits) + call(self.xid)
                         for credits in (0, 1, GIB4)])
 
-    def test_chunk_lists_without_sense(self):
+    def test_service_survives_malformed_chunk_lists(self):
         def of(**lists):
             return header(self.next_xid(), **lists) + call(self.xid, READ, opaque(b"there")
                                                            + words(0, 0, 100))
@@ -136,7 +136,7 @@ class HostileRpcTest(Victim):
             header(self.next_xid(), reads=read_list((0, segment(40))), kind=NOMSG),
         ])
 
-    def test_memory_that_the_server_may_not_reach(self):
+    def test_keys_the_server_may_not_use_end_only_the_connection(self):
         """The first READ or WRITE is refused: that connection is lost, and no other."""
         for message in (
                 lambda: header(self.next_xid(), reads=read_list((0, segment(40))), kind=NOMSG),
@@ -149,7 +149,7 @@ class HostileRpcTest(Victim):
                 + call(self.xid, LIST, opaque(b""))):
             self.say_all([message() for _ in range(5)])
 
-    def test_calls_without_sense(self):
+    def test_service_survives_malformed_calls(self):
         def of(*arguments, **changes):
             xid = self.next_xid()
             return header(xid) + call(xid, *arguments, **changes)
@@ -171,7 +171,7 @@ class HostileRpcTest(Victim):
                                 opaque(b"there") + words(0, 0, 1 << 31))),
         ])
 
-    def test_random_changes_of_good_messages(self):
+    def test_service_survives_mutated_valid_messages(self):
         random = self.hostile.random
         good = [header(1) + call(1),
                 header(2) + call(2, STAT, opaque(b"there")),
@@ -180,7 +180,7 @@ class HostileRpcTest(Victim):
                 header(4, writes=words(1) + array(segment(64), segment(64)) + words(0),
                        reply=words(1) + array(segment(64))) + call(
                            4, READ, opaque(b"there") + words(0, 0, 128))]
-        self.PATIENCE_S = 0.02
+        self.TIMEOUT_S = 0.02
         messages = []
         for _ in range(300):
             changed = bytearray(random.choice(good))
@@ -193,7 +193,7 @@ class HostileRpcTest(Victim):
             messages.append(bytes(changed))
         self.say_all(messages)
 
-    def test_messages_that_do_not_fit(self):
+    def test_service_survives_oversized_and_misordered_messages(self):
         """Larger than the receives, in packets without an end, and in the wrong order."""
         for opcodes in ((0, 1, 1, 1, 1, 1, 1, 1, 2), (0,), (1,), (2,), (0, 0), (0, 2, 1)):
             connection = self.hostile.connect(SERVICE_PORT)
@@ -201,7 +201,7 @@ class HostileRpcTest(Victim):
                 connection.send_raw(opcode, bytes(1024), ack=True)
         self.check_service()
 
-    def test_more_calls_than_credits(self):
+    def test_service_survives_more_calls_than_credits(self):
         connection = self.hostile.connect(SERVICE_PORT)
 
         def burst():
@@ -211,7 +211,7 @@ class HostileRpcTest(Victim):
 
         self.check_service_during(burst)
 
-    def test_replies_that_are_not_taken(self):
+    def test_service_survives_unacknowledged_replies(self):
         """Calls without end from a host that acknowledges nothing."""
         connections = [self.hostile.connect(SERVICE_PORT) for _ in range(5)]
 
@@ -226,6 +226,6 @@ class HostileRpcTest(Victim):
             self.check_service_during(burst)
 
 
-@only("chunk_lists_without_sense", "random_changes_of_good_messages")
+@only("service_survives_malformed_chunk_lists", "service_survives_mutated_valid_messages")
 class HostileRpcOnTwoCoresTest(OnTwoCores, HostileRpcTest):
     pass

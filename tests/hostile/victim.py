@@ -7,7 +7,7 @@ import re
 import struct
 import unittest
 
-from tests.command.harness import PATIENCE_S, wait_for
+from tests.command.harness import TIMEOUT_S, wait_for
 from tests.command.networks import TwoHosts
 from tests.hostile.peer import Peer, Tap
 
@@ -44,7 +44,7 @@ class Victim(TwoHosts):
     def client_argv(self, command, *arguments, options=(), **keywords):
         # What a flood crowds out of a busy server is sent again after seconds.
         return super().client_argv(command, *arguments, options=(
-            "--timeout-ms", 1000 * PATIENCE_S, *options), **keywords)
+            "--timeout-ms", 1000 * TIMEOUT_S, *options), **keywords)
 
     def costs(self):
         """Memory in use, MiB, and descriptors of the server."""

@@ -49,7 +49,7 @@ def is_roce(frame):
 
 
 class WireTest(unittest.TestCase):
-    def test_icrc_of_the_vectors(self):
+    def test_icrc_matches_the_vectors(self):
         count = 0
         for line in (CAPTURES / "icrc-vectors.txt").read_text(encoding="ascii").splitlines():
             if line.startswith("#"):
@@ -64,7 +64,7 @@ class WireTest(unittest.TestCase):
             count += 1
         self.assertGreater(count, 20)
 
-    def test_whole_frames(self):
+    def test_frames_match_those_of_linux(self):
         for capture in ("ucmatose.pcap.gz", "ib_write_bw_ipv6.pcap.gz"):
             checked = 0
             for frame in filter(is_roce, frames(capture)):
@@ -77,7 +77,7 @@ class WireTest(unittest.TestCase):
                 checked += 1
             self.assertGreater(checked, 20, capture)
 
-    def test_cm_messages_again_byte_for_byte(self):
+    def test_cm_messages_round_trip_byte_for_byte(self):
         seen = set()
         for capture in ("ucmatose.pcap.gz", "cm_reject_ucmatose.pcap.gz", "nfs_v3.pcap.gz"):
             for frame in filter(is_roce, frames(capture)):
@@ -93,7 +93,7 @@ class WireTest(unittest.TestCase):
                 seen.add(name)
         self.assertLessEqual({"REQ", "REJ", "RTU", "DREQ", "DREP"}, seen)
 
-    def test_linux_request_is_as_ours(self):
+    def test_fields_of_a_request_match_linux(self):
         """That a field of ours stands where Linux has it."""
         for frame in filter(is_roce, frames("nfs_v3.pcap.gz")):
             parts = Parts(frame)

@@ -18,7 +18,7 @@ AGAIN = [("active", "REQ"), ("passive", "REP"), ("passive", "RC READ REQUEST"),
          ("active", "DREQ")]
 
 
-def begin_endless(bench):
+def start_endless_rping(bench):
     """rping under way in the bench's direction: (pollux's process, the guest's script)."""
     if bench.to_linux:
         guest = serve_in_guest(bench, f"-a {bench.guest_address} -S {SIZE}")
@@ -41,7 +41,7 @@ def two_requests(evidence):
 @case("kill-pollux", wants=AGAIN, deadline_s=180)
 def kill_pollux(bench):
     """SIGKILL of pollux in mid-transfer; another in its place connects at once."""
-    mine, guest = begin_endless(bench)
+    mine, guest = start_endless_rping(bench)
     mine.signal(signal.SIGKILL)
     mine.wait(bench.deadline)
     if bench.to_linux:
@@ -55,7 +55,7 @@ def kill_pollux(bench):
 @case("kill-guest-program", wants=AGAIN + [("linux", "DREQ"), ("pollux", "DREP")], deadline_s=180)
 def kill_guest_program(bench):
     """SIGKILL of the guest's program in mid-transfer: the kernel says DREQ, pollux says so."""
-    mine, guest = begin_endless(bench)
+    mine, guest = start_endless_rping(bench)
     guest.kill(bench.deadline)
     status = mine.wait(bench.deadline)
     # A client that leaves between two pings leaves in good order, as far as its server can tell.
@@ -111,7 +111,7 @@ def kill_guest(bench):
     else:
         active = guest
         active.mr()
-    number, over = connect_anew(active, passive)
+    number, over = reconnect(active, passive)
     active.run(qp=number, op="write", at=0, len=WRITE_BYTES, remote=passive.base, rkey=key)
     if not over:
         # The new kernel has never heard of it.
@@ -120,7 +120,7 @@ def kill_guest(bench):
     return two_requests
 
 
-def connect_anew(active, passive):
+def reconnect(active, passive):
     """The number of the active side's queue pair, and whether that has ended the old connection. A
     guest may give out the old one's queue pair number again: then the old one is stale, and ends,
     and the next request is taken."""

@@ -283,7 +283,7 @@ def nfsd_loss(bench):
     return served.look(rpc_judge.READ, rpc_judge.WRITE)
 
 
-def again_and_again(bench, script):
+def repeat_in_guest(bench, script):
     """The guest does it until the one that is returned is called, and has then done it once more
     than it had to: whatever happened between did so at the same time. What it said is returned."""
     flag = f"/tmp/enough{bench.guest.next}"
@@ -303,7 +303,7 @@ def nfsd_killed(bench):
     served = Served(bench)
 
     def kill_during(script):
-        enough = again_and_again(bench, script)
+        enough = repeat_in_guest(bench, script)
         served.wait_for_calls(8)
         served.process.signal(signal.SIGKILL)
         served.process.wait(bench.deadline)
@@ -334,7 +334,7 @@ pgrep rpc.statd >/dev/null || rpc.statd --no-notify
 """
 
 
-def takes(file):
+def can_lock(file):
     """Whether a program of this host gets the lock."""
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -368,10 +368,10 @@ def nfsd_locks(bench):
         served.guest(f"touch {path}")
         with open(served.root / "locked", "r+b") as file:
             held = hold_until(bench, flag)
-            need(not takes(file), "the guest's lock keeps nobody of this host out")
+            need(not can_lock(file), "the guest's lock keeps nobody of this host out")
             served.guest(f"touch {flag}")
             held.expect(0, bench.deadline)
-            bench.deadline.wait_for("the lock that the guest gave up", lambda: takes(file))
+            bench.deadline.wait_for("the lock that the guest gave up", lambda: can_lock(file))
             bench.guest.begin(f"flock -n {path} true").expect(1, bench.deadline)
             waits = bench.guest.begin(f"flock {path} echo mine")
             served.wait_for_awaited_lock()
@@ -461,7 +461,7 @@ def nfsd_netdev(bench):
             served.same(*make_files(served, (0, 1000, MIB + 1)))
             with open(served.root / "file1000", "r+b") as file:
                 held = hold_until(bench, "/tmp/enough", "file1000")
-                need(not takes(file), "the guest's lock keeps nobody of this host out")
+                need(not can_lock(file), "the guest's lock keeps nobody of this host out")
                 served.guest("touch /tmp/enough")
                 held.expect(0, bench.deadline)
         served.stop()

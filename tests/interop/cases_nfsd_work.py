@@ -8,8 +8,8 @@ import subprocess
 import rpc_judge
 from case import TO_POLLUX, case, need
 from cases_connect import SEND_ONLY, drop_frames, stop_dropping
-from cases_nfsd import (BULK, MIB, MOUNT_POINT, MOUNT_PORT, WANTS, Served, again_and_again,
-                        mounted)
+from cases_nfsd import (BULK, MIB, MOUNT_POINT, MOUNT_PORT, WANTS, Served, mounted,
+                        repeat_in_guest)
 from network import SECOND
 
 DROP_CACHES = "echo 3 >/proc/sys/vm/drop_caches"
@@ -205,7 +205,7 @@ def nfsd_replayed(bench):
         bench.deadline.wait_for(f"{count} {name}", lambda: counted(name) >= count)
 
     with mounted(served):
-        enough = again_and_again(
+        enough = repeat_in_guest(
             bench, f"n=$((n + 1)); mkdir {MOUNT_POINT}/a$n; mv -T {MOUNT_POINT}/a$n "
                    f"{MOUNT_POINT}/b$n; rmdir {MOUNT_POINT}/b$n")
         # The one that is lost may be of a call that may be repeated.
@@ -246,13 +246,13 @@ def nfsd_two_clients(bench):
     mine, back = bench.folder / "mine", bench.folder / "back"
     mine.write_bytes(os.urandom(32 * MIB))
     with mounted(served):
-        enough = again_and_again(bench, f"dd if=/dev/urandom of={MOUNT_POINT}/guests bs=64k "
+        enough = repeat_in_guest(bench, f"dd if=/dev/urandom of={MOUNT_POINT}/guests bs=64k "
                                         "count=64 conv=fsync status=none")
         served.wait_for_calls(4)
         put = bench.pollux_json(second.begin("put", mine, name="pollux"))
         enough()
         need(put["sha256"] == served.checksum("pollux"), f"{put}")
-        enough = again_and_again(bench, f"{DROP_CACHES}; sha256sum {MOUNT_POINT}/pollux")
+        enough = repeat_in_guest(bench, f"{DROP_CACHES}; sha256sum {MOUNT_POINT}/pollux")
         served.wait_for_calls(4)
         got = bench.pollux_json(second.begin("get", back, name="guests"))
         read = {line.split()[0] for line in enough().splitlines()}

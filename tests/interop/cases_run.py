@@ -78,7 +78,7 @@ def exchange(bench, port, server, client, loss=0.0, turn=0):
         return active.output, passive.output
 
 
-def converse(bench, program, port, *options, loss=0.0, says="data transfers complete"):
+def run_both_ends(bench, program, port, *options, loss=0.0, says="data transfers complete"):
     """ucmatose or udaddy, with the same options at both ends."""
     for output in exchange(bench, port, lambda place: (program, "-b", place.address, *options),
                            lambda place: (program, "-s", place.peer, *options), loss):
@@ -87,7 +87,7 @@ def converse(bench, program, port, *options, loss=0.0, says="data transfers comp
 
 def define_matose(name, doc, *options, wants, look=None, says="data transfers complete", **cases):
     def run(bench, loss):
-        converse(bench, "ucmatose", OTHERS_PORT, *options, loss=loss, says=says)
+        run_both_ends(bench, "ucmatose", OTHERS_PORT, *options, loss=loss, says=says)
         return look
 
     run.__doc__ = doc
@@ -106,21 +106,21 @@ define_matose("ucmatose-100", "ucmatose: a hundred connections at once.", "-c", 
               64, wants=TALK)
 
 
-def all_bear_the_service(evidence):
+def all_have_the_type_of_service(evidence):
     data = [frame for frame in evidence.frames if frame.names[0].startswith("RC ")]
     odd = [frame.number for frame in data if frame.traffic_class & 0xFC != TYPE_OF_SERVICE]
     need(not odd, f"frame {odd[:1]} of {len(data)} has another type of service")
 
 
 define_matose("ucmatose-tos", "ucmatose: every data packet of both sides bears its service.", "-C",
-              5, "-t", TYPE_OF_SERVICE, wants=TALK, look=all_bear_the_service)
+              5, "-t", TYPE_OF_SERVICE, wants=TALK, look=all_have_the_type_of_service)
 
 
 @cases_of("udaddy", LOOK_UP + [("active", "UD SEND ONLY IMM"), ("passive", "UD SEND ONLY IMM")],
           networks=NETWORKS, extra=False)
 def udaddy(bench, loss):
     """udaddy: datagrams to queue pairs that SIDR finds, and back."""
-    converse(bench, "udaddy", UDADDY_PORT, "-c", 4, "-C", 5, "-S", 500, loss=loss)
+    run_both_ends(bench, "udaddy", UDADDY_PORT, "-c", 4, "-C", 5, "-S", 500, loss=loss)
 
 
 @cases_of("udaddy-nobody", LOOK_UP, extra=False)

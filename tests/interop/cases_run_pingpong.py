@@ -12,14 +12,14 @@ COUNT, LOSSY_COUNT, BYTES, DATAGRAM_BYTES = 100, 1000, 4096, 1000
 LAST_UNACKNOWLEDGED = "transport retry counter exceeded"
 
 
-def ended_well(place):
+def exits_with_zero(place):
     return place.wait() == 0
 
 
 def both_ended(active, passive, loss):
     """One side is gone when it has all that it waits for: where its last acknowledgement is lost,
     nobody is left to repeat it to the other."""
-    good = [ended_well(place) for place in (active, passive)]
+    good = [exits_with_zero(place) for place in (active, passive)]
     for place, well in zip((active, passive), good):
         excused = loss and any(good) and LAST_UNACKNOWLEDGED in place.output
         need(well or excused, f"{place.name}'s pingpong ended badly: {last_line(place.output)}")

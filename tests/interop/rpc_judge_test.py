@@ -24,17 +24,17 @@ def reply(frame, xid, grant):
 
 class RpcJudgeTest(unittest.TestCase):
 
-    def test_calls_within_the_grant(self):
+    def test_calls_within_the_grant_pass(self):
         seen = [call(1, "a"), reply(2, "a", 2), call(3, "b"), call(4, "c"), reply(5, "b", 2),
                 call(6, "d")]
         self.assertEqual(rpc_judge.above_grant(seen, CLIENT), [])
 
-    def test_two_calls_before_the_first_grant(self):
+    def test_two_calls_before_the_first_grant_fail(self):
         found = rpc_judge.above_grant([call(1, "a"), call(2, "b")], CLIENT)
         self.assertEqual(len(found), 1)
         self.assertIn("frame 2", found[0])
 
-    def test_a_grant_that_fell(self):
+    def test_a_call_above_a_reduced_grant_fails(self):
         seen = [call(1, "a"), reply(2, "a", 3), call(3, "b"), call(4, "c"), reply(5, "b", 1),
                 call(6, "d")]
         self.assertIn("frame 6", rpc_judge.above_grant(seen, CLIENT)[0])
@@ -43,7 +43,7 @@ class RpcJudgeTest(unittest.TestCase):
         seen = [call(1, "a"), reply(2, "a", 8), call(3, "b", qpn="0x33"), call(4, "c", qpn="0x33")]
         self.assertIn("frame 4", rpc_judge.above_grant(seen, CLIENT)[0])
 
-    def test_no_receive_for_what_the_client_sends(self):
+    def test_an_rnr_nak_of_the_server_fails(self):
         def frame(number, destination, *names):
             return types.SimpleNamespace(number=number, destination=destination, names=names)
 
@@ -53,7 +53,7 @@ class RpcJudgeTest(unittest.TestCase):
         seen.append(frame(4, CLIENT, "RC ACK", "RNR NAK"))
         self.assertIn("frame 4", rpc_judge.receives_missing(seen, CLIENT)[0])
 
-    def test_chunks_of_the_four_items_alone(self):
+    def test_only_chunks_of_the_four_eligible_items_pass(self):
         good = [call(1, "a", rpc_judge.WRITE, reads=3), call(2, "b", rpc_judge.READ, writes=1),
                 call(3, "c", GETATTR, reply=1)]
         procedures = {message.xid: message.procedure for message in good}
@@ -76,12 +76,12 @@ class RecallTest(unittest.TestCase):
     def but(row, place, value):
         return [*row[:place], value, *row[place + 1:]]
 
-    def test_a_recall_that_is_answered(self):
+    def test_an_answered_recall_passes(self):
         forward = [CLIENT, "0x7", "32", "0", "0", "0", "0", "100003", "1", ""]
         nothing = [CLIENT, "0x9", "32", "1", "0", "0", "", "", "", ""]
         self.assertEqual(self.check(forward, nothing, self.CALL, self.REPLY), [])
 
-    def test_a_recall_that_is_not_answered(self):
+    def test_an_unanswered_recall_fails(self):
         for rows in ((), (self.CALL,), (self.REPLY, self.CALL),
                      (self.CALL, self.but(self.REPLY, 1, "0x8")),
                      (self.CALL, self.but(self.REPLY, 2, "0")),
@@ -89,7 +89,7 @@ class RecallTest(unittest.TestCase):
                      (self.but(self.CALL, 0, CLIENT), self.but(self.REPLY, 0, SERVER))):
             self.assertEqual(self.check(*rows), ["no CB_RECALL that was answered"])
 
-    def test_chunks_in_the_reverse_direction(self):
+    def test_chunks_in_the_reverse_direction_fail(self):
         found = self.check(self.but(self.CALL, 5, "1"), self.REPLY)
         self.assertEqual(found, [f"{SERVER} sends chunks in the reverse direction"])
 
@@ -99,11 +99,11 @@ class NotificationTest(unittest.TestCase):
 
     CALL, REPLY = [CLIENT, "0x7", "0", "6"], [SERVER, "0x7", "1", "6"]
 
-    def test_one_that_is_answered(self):
+    def test_an_answered_notification_passes(self):
         found = rpc_judge.unanswered_notification([self.CALL, self.CALL, self.REPLY], CLIENT)
         self.assertEqual(found, [])
 
-    def test_none_that_is_answered(self):
+    def test_without_an_answered_notification_it_fails(self):
         for rows in ((), (self.CALL,), (self.REPLY,), (self.CALL, [SERVER, "0x8", "1", "6"]),
                      ([CLIENT, "0x7", "0", "2"], self.REPLY),
                      ([SERVER, "0x7", "0", "6"], [CLIENT, "0x7", "1", "6"])):

@@ -33,32 +33,32 @@ class WireTest(unittest.TestCase):
         self.records = frames_of("nfs_v3.pcap.gz")
         self.frames = [frame for frame in (wire.parse(*record) for record in self.records) if frame]
 
-    def test_every_icrc_is_good(self):
+    def test_every_icrc_is_valid(self):
         self.assertGreater(len(self.frames), 100)
         self.assertTrue(all(frame.good_icrc for frame in self.frames))
 
-    def test_every_flipped_bit_of_the_payload_is_seen(self):
+    def test_every_flipped_payload_bit_fails_the_icrc(self):
         number, data = next(record for record in self.records if wire.parse(*record))
         for at in range(14 + 20 + 8 + 12, len(data)):
             damaged = bytearray(data)
             damaged[at] ^= 1
             self.assertFalse(wire.parse(number, bytes(damaged)).good_icrc, at)
 
-    def test_what_may_change_on_the_way_does_not_count(self):
+    def test_fields_that_routers_change_are_ignored(self):
         number, data = next(record for record in self.records if wire.parse(*record))
         changed = bytearray(data)
         changed[14 + 1] = 3  # congestion experienced
         changed[14 + 8] -= 1  # hops left
         self.assertTrue(wire.parse(number, bytes(changed)).good_icrc)
 
-    def test_solicited(self):
+    def test_the_solicited_bit_is_decoded(self):
         number, data = next(record for record in self.records if wire.parse(*record))
         for flags, solicited in ((0x00, False), (0x7F, False), (0x80, True)):
             changed = bytearray(data)
             changed[14 + 20 + 8 + 1] = flags
             self.assertEqual(wire.parse(number, bytes(changed)).solicited, solicited)
 
-    def test_names(self):
+    def test_packets_are_named(self):
         names = {name for frame in self.frames for name in frame.names}
         for name in ("REQ", "REP", "RTU", "RC SEND ONLY", "RC READ REQUEST", "RC ACK"):
             self.assertIn(name, names)
@@ -68,7 +68,7 @@ class WireTest(unittest.TestCase):
                              ("RC ACK", expected))
         self.assertEqual(wire.names_of(0x11, 77, bytes((0x1F, 0, 0, 1))), ("RC ACK",))
 
-    def test_reported_groups(self):
+    def test_groups_of_an_igmp_report_are_found(self):
         # An option in the IP header, two records, the first with a source.
         report = bytes.fromhex("01005e000016 020000000001 0800"
                                "46c00034 00004000 01020000 c0000201 e0000016 94040000"
@@ -86,7 +86,7 @@ class WireTest(unittest.TestCase):
         for size in range(14 + length):
             self.assertIsNone(wire.parse(number, data[:size]), size)
 
-    def test_packets_and_repeats(self):
+    def test_packets_and_retransmissions_are_counted(self):
         with unpacked("nfs_v3.pcap.gz") as path:
             evidence = wire.Evidence(path, ())
         sends = evidence.packets("pollux", "RC SEND ONLY", "RC SEND FIRST")
@@ -102,7 +102,7 @@ class WireTest(unittest.TestCase):
         self.assertTrue(evidence.repeats())
         self.assertEqual(evidence.packets("pollux", "RC SEND ONLY", "RC SEND FIRST"), sends)
 
-    def test_cm_messages_that_go_again(self):
+    def test_repeated_cm_messages_are_found(self):
         with unpacked("nfs_v3.pcap.gz") as path:
             evidence = wire.Evidence(path, ())
         request = next(frame for frame in evidence.frames if "REQ" in frame.names)
@@ -110,7 +110,7 @@ class WireTest(unittest.TestCase):
         evidence.frames.append(dataclasses.replace(request, psn=request.psn + 1))
         self.assertTrue(evidence.repeats())
 
-    def test_lost_datagrams(self):
+    def test_lost_datagrams_are_counted(self):
         with unpacked("nfs_v3.pcap.gz") as path:
             evidence = wire.Evidence(path, ())
         datagram = next(frame for frame in evidence.frames if frame.names[0] == "UD SEND ONLY")

@@ -92,7 +92,7 @@ class PacketPathTest : public testing::Test {
   uint64_t now_ns_ = 0;
 };
 
-TEST_F(PacketPathTest, TheMetersCount) {
+TEST_F(PacketPathTest, MetersCountAllocationsAndSystemCalls) {
   // By pointers that the compiler cannot see through: it may leave out what is given back unused.
   void* (*volatile take)(size_t) = &std::malloc;
   void* (*volatile take_many)(size_t, size_t) = &std::calloc;
@@ -225,15 +225,27 @@ class VerbsTest : public PacketPathTest {
   }
 };
 
-TEST_F(VerbsTest, SmallSends) { ExpectCleanStream(IBV_WR_SEND, 64, 32, 5000); }
-TEST_F(VerbsTest, LongSends) { ExpectCleanStream(IBV_WR_SEND, 100'000, 4, 5000); }
-TEST_F(VerbsTest, SmallWrites) { ExpectCleanStream(IBV_WR_RDMA_WRITE, 64, 32, 5000); }
-TEST_F(VerbsTest, LongWrites) { ExpectCleanStream(IBV_WR_RDMA_WRITE, 1 << 20, 2, 5000); }
-TEST_F(VerbsTest, WritesWithImmediate) {
+TEST_F(VerbsTest, SmallSendsNeedNoAllocationOrSystemCall) {
+  ExpectCleanStream(IBV_WR_SEND, 64, 32, 5000);
+}
+TEST_F(VerbsTest, LongSendsNeedNoAllocationOrSystemCall) {
+  ExpectCleanStream(IBV_WR_SEND, 100'000, 4, 5000);
+}
+TEST_F(VerbsTest, SmallWritesNeedNoAllocationOrSystemCall) {
+  ExpectCleanStream(IBV_WR_RDMA_WRITE, 64, 32, 5000);
+}
+TEST_F(VerbsTest, LongWritesNeedNoAllocationOrSystemCall) {
+  ExpectCleanStream(IBV_WR_RDMA_WRITE, 1 << 20, 2, 5000);
+}
+TEST_F(VerbsTest, WritesWithImmediateNeedNoAllocationOrSystemCall) {
   ExpectCleanStream(IBV_WR_RDMA_WRITE_WITH_IMM, 5000, 8, 5000);
 }
-TEST_F(VerbsTest, SmallReads) { ExpectCleanStream(IBV_WR_RDMA_READ, 64, 16, 5000); }
-TEST_F(VerbsTest, LongReads) { ExpectCleanStream(IBV_WR_RDMA_READ, 1 << 20, 2, 5000); }
+TEST_F(VerbsTest, SmallReadsNeedNoAllocationOrSystemCall) {
+  ExpectCleanStream(IBV_WR_RDMA_READ, 64, 16, 5000);
+}
+TEST_F(VerbsTest, LongReadsNeedNoAllocationOrSystemCall) {
+  ExpectCleanStream(IBV_WR_RDMA_READ, 1 << 20, 2, 5000);
+}
 
 // A client and a server with all that hangs in their workers' loops.
 class RpcTest : public PacketPathTest {
@@ -292,20 +304,22 @@ class RpcTest : public PacketPathTest {
   std::unique_ptr<rpcrdma::Client> client_;
 };
 
-TEST_F(RpcTest, NullCalls) { ExpectCleanCalls({.procedure = rpcrdma::kNull}, 16, 5000); }
+TEST_F(RpcTest, NullCallsNeedNoAllocationOrSystemCall) {
+  ExpectCleanCalls({.procedure = rpcrdma::kNull}, 16, 5000);
+}
 
-TEST_F(RpcTest, NullCallsWithATimeOut) {
+TEST_F(RpcTest, NullCallsWithATimeoutNeedNoAllocationOrSystemCall) {
   ExpectCleanCalls({.procedure = rpcrdma::kNull, .timeout_ns = 1'000'000'000}, 16, 5000);
 }
 
 // Remembered with their replies, and forgotten as new ones come.
-TEST_F(RpcTest, CallsThatMustNotRunTwice) {
+TEST_F(RpcTest, NonIdempotentCallsNeedNoAllocationOrSystemCall) {
   const uint8_t argument[4] = {};
   ExpectCleanCalls({.procedure = rpcrdma::kCount, .arguments = argument}, 16, 5000);
   EXPECT_GT(server_->runs, 2 * rpcrdma::ServerConfig{}.cached_replies);
 }
 
-TEST_F(RpcTest, ReadChunks) {
+TEST_F(RpcTest, ReadChunksNeedNoAllocationOrSystemCall) {
   std::vector<uint8_t> item = rpcrdma::Pattern(100'000);
   uint8_t space[12];
   oncrpc::XdrWriter out(absl::MakeSpan(space));
@@ -317,7 +331,7 @@ TEST_F(RpcTest, ReadChunks) {
                    4, 3000);
 }
 
-TEST_F(RpcTest, WriteChunks) {
+TEST_F(RpcTest, WriteChunksNeedNoAllocationOrSystemCall) {
   uint8_t argument[4];
   StoreBe32(argument, 100'000);
   std::vector<uint8_t> room(100'000);
@@ -326,7 +340,7 @@ TEST_F(RpcTest, WriteChunks) {
       {.procedure = rpcrdma::kGet, .arguments = argument, .item_buffers = {&buffer, 1}}, 4, 3000);
 }
 
-TEST_F(RpcTest, LongCallsAndReplies) {
+TEST_F(RpcTest, LongCallsAndRepliesNeedNoAllocationOrSystemCall) {
   const std::vector<uint8_t> arguments = rpcrdma::Pattern(20'000);
   std::vector<uint8_t> reply(oncrpc::kReplyHeaderBytes + arguments.size());
   ExpectCleanCalls({.procedure = rpcrdma::kEcho,

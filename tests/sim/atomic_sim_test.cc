@@ -154,7 +154,7 @@ void RunContention(uint64_t seed) {
   EXPECT_EQ(simulation.Leaks(), "");
 }
 
-TEST(AtomicSimTest, ContendersOverABadNetwork) {
+TEST(AtomicSimTest, AtomicsStayAtomicOverALossyNetwork) {
   ASSERT_TRUE(engine::InitEal().ok());
   for (uint64_t seed = 1; seed <= 10; ++seed) RunContention(seed);
 }

@@ -193,7 +193,7 @@ TEST_P(CongestionSimTest, EightSendersShareTheLink) {
             incast.Sum(&transport::Counters::rp_cnp_handled));
 }
 
-TEST_P(CongestionSimTest, LateSendersGetTheirShare) {
+TEST_P(CongestionSimTest, LateSendersGetAFairShare) {
   Incast incast(GetParam(), 8, &parameters_);
   incast.Start(0, 4);
   incast.RunFor(10 * kMs);
@@ -203,7 +203,7 @@ TEST_P(CongestionSimTest, LateSendersGetTheirShare) {
 }
 
 // The bound is DCQCN's doing: without it the queue holds all that may be in flight.
-TEST_P(CongestionSimTest, WithoutItTheQueueGrows) {
+TEST_P(CongestionSimTest, WithoutDcqcnTheQueueGrows) {
   Incast incast(GetParam(), 8, nullptr);
   incast.Start(0, 8);
   incast.RunFor(2 * kMs);

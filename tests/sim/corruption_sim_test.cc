@@ -339,7 +339,7 @@ class CorruptionSimTest : public ::testing::Test {
   static void SetUpTestSuite() { ASSERT_TRUE(engine::InitEal().ok()); }
 };
 
-TEST_F(CorruptionSimTest, NothingWrongIsEverSeen) {
+TEST_F(CorruptionSimTest, CorruptedDataIsNeverDelivered) {
   uint64_t bad_icrc = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Outcome outcome = RunCorrupted(seed);
@@ -350,7 +350,7 @@ TEST_F(CorruptionSimTest, NothingWrongIsEverSeen) {
 }
 
 #ifdef POLLUX_PLANTED_FAULTS
-TEST_F(CorruptionSimTest, FindsAnIcrcThatIsNotChecked) {
+TEST_F(CorruptionSimTest, AnUncheckedIcrcIsFound) {
   int found = 0;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     planted_fault = Fault::kIcrcUnchecked;

@@ -62,7 +62,7 @@ class FabricTest : public ::testing::Test {
 };
 rte_mempool* FabricTest::pool_ = nullptr;
 
-TEST_F(FabricTest, UnicastGoesToItsPortAtItsTime) {
+TEST_F(FabricTest, UnicastReachesItsPortAfterTheDelay) {
   Fabric& fabric = Make(1, {.min_delay_ns = 100, .max_delay_ns = 100});
   Send(ports_[0], kMacs[2], 7, 1000);
   EXPECT_EQ(fabric.NextArrival(), 1100u);
@@ -72,7 +72,7 @@ TEST_F(FabricTest, UnicastGoesToItsPortAtItsTime) {
   EXPECT_EQ(fabric.NextArrival(), UINT64_MAX);
 }
 
-TEST_F(FabricTest, BroadcastAndUnknownGoToAllOthers) {
+TEST_F(FabricTest, BroadcastAndUnknownUnicastReachAllOtherPorts) {
   Make(1, {});
   Send(ports_[0], kBroadcast, 1, 0);
   Send(ports_[0], {2, 9, 9, 9, 9, 9}, 2, 0);
@@ -81,7 +81,7 @@ TEST_F(FabricTest, BroadcastAndUnknownGoToAllOthers) {
   EXPECT_EQ(Receive(ports_[2], 1'000'000), (std::vector<uint32_t>{1, 2}));
 }
 
-TEST_F(FabricTest, RandomDelayAloneKeepsTheOrder) {
+TEST_F(FabricTest, RandomDelayKeepsTheOrder) {
   Make(3, {.min_delay_ns = 1, .max_delay_ns = 1'000'000});
   std::vector<uint32_t> all;
   for (uint32_t i = 0; i < 200; ++i) {
@@ -91,7 +91,7 @@ TEST_F(FabricTest, RandomDelayAloneKeepsTheOrder) {
   EXPECT_EQ(Receive(ports_[1], 10'000'000), all);
 }
 
-TEST_F(FabricTest, EachConditionHappensAboutAsOftenAsAsked) {
+TEST_F(FabricTest, EachConditionOccursWithItsProbability) {
   Fabric& fabric =
       Make(5, {.loss = 0.1, .duplication = 0.05, .reordering = 0.2, .corruption = 0.02});
   constexpr uint32_t kFrames = 20'000;
@@ -117,7 +117,7 @@ TEST_F(FabricTest, EachConditionHappensAboutAsOftenAsAsked) {
   EXPECT_EQ(received, counters.delivered);
 }
 
-TEST_F(FabricTest, OneSeedOneHistory) {
+TEST_F(FabricTest, TheSameSeedGivesTheSameHistory) {
   const Conditions rough = {.loss = 0.2,
                             .duplication = 0.2,
                             .reordering = 0.3,
@@ -150,7 +150,7 @@ TEST_F(FabricTest, ArpIsNotCorrupted) {
   rte_pktmbuf_free(sent);
 }
 
-TEST_F(FabricTest, CorruptionIsOfACopy) {
+TEST_F(FabricTest, CorruptionChangesACopy) {
   Make(9, {.corruption = 1});
   rte_mbuf* frame = rte_pktmbuf_alloc(pool_);
   std::memset(rte_pktmbuf_append(frame, 200), 0, 200);
@@ -167,7 +167,7 @@ TEST_F(FabricTest, CorruptionIsOfACopy) {
   rte_pktmbuf_free(frame);
 }
 
-TEST_F(FabricTest, LinkDownLosesWhatIsUnderWay) {
+TEST_F(FabricTest, LinkDownDropsFramesInFlight) {
   Fabric& fabric = Make(1, {.min_delay_ns = 100, .max_delay_ns = 100});
   Send(ports_[0], kMacs[1], 1, 0);
   ports_[1]->SetUp(false);
@@ -189,7 +189,7 @@ TEST_F(FabricTest, BandwidthSpacesFrames) {
   EXPECT_EQ(Receive(ports_[1], 3000).size(), 2u);
 }
 
-TEST_F(FabricTest, QueueAtItsLimitAndOnePast) {
+TEST_F(FabricTest, AFrameBeyondTheQueueLimitIsDropped) {
   Fabric& fabric = Make(1, {});
   for (uint32_t i = 0; i < Fabric::kMaxQueued; ++i) Send(ports_[0], kMacs[1], i, 0);
   EXPECT_EQ(fabric.counters().queue_overflow, 0u);
@@ -199,7 +199,7 @@ TEST_F(FabricTest, QueueAtItsLimitAndOnePast) {
   EXPECT_EQ(fabric.NextArrival(), UINT64_MAX);
 }
 
-TEST_F(FabricTest, WhatWasGatheredArrivesInOnePiece) {
+TEST_F(FabricTest, SegmentedFramesArriveInOneSegment) {
   Make(1, {});
   rte_mbuf* head = rte_pktmbuf_alloc(pool_);
   rte_mbuf* tail = rte_pktmbuf_alloc(pool_);

@@ -32,7 +32,7 @@ TEST_P(FailureSimTest, FailuresStayWithinTheirBounds) {
 
 INSTANTIATE_TEST_SUITE_P(Parts, FailureSimTest, ::testing::Range<uint64_t>(0, kSeedParts));
 
-TEST(FailureSimRepetition, ASeedAloneRepeatsExactly) {
+TEST(FailureSimRepetition, TheSameSeedRepeatsTheRunExactly) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const FailureOutcome once = RunFailureProgram(seed);
     RunFailureProgram(seed + 1000);

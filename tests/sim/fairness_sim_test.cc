@@ -219,7 +219,7 @@ class FairnessSimTest : public ::testing::TestWithParam<std::tuple<Beside, ibv_m
   static void SetUpTestSuite() { ASSERT_TRUE(engine::InitEal({.memory_mib = 512}).ok()); }
 };
 
-TEST_P(FairnessSimTest, BulkStarvesNoSmallMessagesAndTheyDoNotStarveIt) {
+TEST_P(FairnessSimTest, BulkAndSmallMessagesDoNotStarveEachOther) {
   const auto [bulk, path_mtu] = GetParam();
   const Outcome alone = Measure(Beside::kNothing, path_mtu);
   const Outcome beside = Measure(bulk, path_mtu);

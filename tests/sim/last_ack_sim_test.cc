@@ -105,7 +105,7 @@ class LastAckSimTest : public ::testing::TestWithParam<End> {
 
 TEST_P(LastAckSimTest, IsSent) { Run(0); }
 
-TEST_P(LastAckSimTest, MayBeLostButOnce) { Run(transport::RcResponder::kLastAcks - 1); }
+TEST_P(LastAckSimTest, AllCopiesButOneMayBeLost) { Run(transport::RcResponder::kLastAcks - 1); }
 
 INSTANTIATE_TEST_SUITE_P(Ways, LastAckSimTest,
                          ::testing::Values(End::kDestroyed, End::kError, End::kReset));

@@ -48,7 +48,7 @@ class MarkedQueueTest : public ::testing::Test {
                       .capacity_bytes = 30'000}};
 };
 
-TEST_F(MarkedQueueTest, OneFrameAfterTheOther) {
+TEST_F(MarkedQueueTest, FramesLeaveInTurn) {
   EXPECT_EQ(Pass(1'000'000), 1'000'000 + kFrameNs);
   EXPECT_EQ(Pass(1'000'000), 1'000'000 + 2 * kFrameNs);
   EXPECT_EQ(Pass(1'000'000 + kFrameNs), 1'000'000 + 3 * kFrameNs);
@@ -58,7 +58,7 @@ TEST_F(MarkedQueueTest, OneFrameAfterTheOther) {
   EXPECT_EQ(queue_.counters().longest_bytes, kFrameBytes);
 }
 
-TEST_F(MarkedQueueTest, MarksByItsLength) {
+TEST_F(MarkedQueueTest, MarksWithTheProbabilityOfItsLength) {
   for (uint32_t waiting = 0; waiting < 30; ++waiting) {
     int marked = 0;
     constexpr int kTimes = 4'000;
@@ -76,7 +76,7 @@ TEST_F(MarkedQueueTest, MarksByItsLength) {
   }
 }
 
-TEST_F(MarkedQueueTest, LosesWhatDoesNotFit) {
+TEST_F(MarkedQueueTest, DropsFramesThatDoNotFit) {
   for (int i = 0; i < 30; ++i) EXPECT_TRUE(Pass(0)) << i;
   EXPECT_FALSE(Pass(0));
   EXPECT_EQ(queue_.counters().lost, 1u);
@@ -86,7 +86,7 @@ TEST_F(MarkedQueueTest, LosesWhatDoesNotFit) {
   EXPECT_FALSE(Pass(kFrameNs)) << "the queue itself is as it was";
 }
 
-TEST_F(MarkedQueueTest, TheMarkKeepsTheHeaderRight) {
+TEST_F(MarkedQueueTest, MarkingUpdatesTheIpv4Checksum) {
   for (const uint8_t tos : {0xC1, 0xC2, 0xC3}) {
     MakeIpv4(tos);
     EXPECT_TRUE(SetCongestionExperienced(frame_));
@@ -99,7 +99,7 @@ TEST_F(MarkedQueueTest, TheMarkKeepsTheHeaderRight) {
   EXPECT_EQ(bytes()[15], 0xC0);
 }
 
-TEST_F(MarkedQueueTest, Ipv6BehindAVlanTag) {
+TEST_F(MarkedQueueTest, MarksIpv6AfterAVlanTag) {
   for (const uint8_t capable : {0, 2}) {
     wire::EmitEthernet({.vlan_tci = 0x2064, .ether_type = wire::kEtherTypeIpv6}, bytes());
     const wire::Ipv6Header header{.traffic_class = static_cast<uint8_t>(0x68 | capable),
@@ -114,7 +114,7 @@ TEST_F(MarkedQueueTest, Ipv6BehindAVlanTag) {
   }
 }
 
-TEST_F(MarkedQueueTest, WhatIsNotIpPasses) {
+TEST_F(MarkedQueueTest, OtherProtocolsAreNotMarked) {
   std::memset(bytes(), 0, kFrameBytes);
   EXPECT_FALSE(SetCongestionExperienced(frame_));
 }

@@ -25,7 +25,7 @@ class MsnCheckTest : public ::testing::Test {
   const MsnCheck check_{kFirstPsn, kFirstMsn, {2, 1, 3}};
 };
 
-TEST_F(MsnCheckTest, AnAcknowledgementCountsWhatItAcknowledges) {
+TEST_F(MsnCheckTest, AnAcknowledgementCountsAllAcknowledgedMessages) {
   constexpr wire::Opcode kAck = wire::Opcode::kRcAcknowledge;
   EXPECT_TRUE(Right(kAck, 0, wire::kAckNoCredits, 0));
   EXPECT_TRUE(Right(kAck, 1, wire::kAckNoCredits, 1));
@@ -35,12 +35,12 @@ TEST_F(MsnCheckTest, AnAcknowledgementCountsWhatItAcknowledges) {
   EXPECT_FALSE(Right(kAck, 2, wire::kAckNoCredits, 3));
 }
 
-TEST_F(MsnCheckTest, ANakDoesNotCountItsOwn) {
+TEST_F(MsnCheckTest, ANakDoesNotCountItsOwnMessage) {
   EXPECT_TRUE(Right(wire::Opcode::kRcAcknowledge, 2, wire::kNakPsnSequence, 1));
   EXPECT_FALSE(Right(wire::Opcode::kRcAcknowledge, 2, wire::kNakPsnSequence, 2));
 }
 
-TEST_F(MsnCheckTest, AResponseWithDataMayComeLate) {
+TEST_F(MsnCheckTest, ALateResponseMayHaveAHigherMsn) {
   constexpr wire::Opcode kData = wire::Opcode::kRcReadResponseOnly;
   EXPECT_TRUE(Right(kData, 2, wire::kAckNoCredits, 2));
   EXPECT_TRUE(Right(kData, 2, wire::kAckNoCredits, 3));

@@ -10,7 +10,7 @@ namespace {
 
 class RcSimTest : public ::testing::TestWithParam<uint64_t> {};
 
-TEST_P(RcSimTest, EveryProgramKeepsItsPromises) {
+TEST_P(RcSimTest, EveryProgramBehavesAsSpecified) {
   const std::vector<uint64_t> seeds = AskedSeeds(GetParam());
   RcOutcome sum;
   for (const uint64_t seed : seeds) {
@@ -32,7 +32,7 @@ TEST_P(RcSimTest, EveryProgramKeepsItsPromises) {
 INSTANTIATE_TEST_SUITE_P(Parts, RcSimTest, ::testing::Range<uint64_t>(0, kSeedParts));
 
 // The same with rings between cores on the way of every packet, at both ends.
-TEST(RcSimBehindRings, EveryProgramKeepsItsPromises) {
+TEST(RcSimBehindRings, EveryProgramBehavesAsSpecified) {
   constexpr uint64_t kPrograms = 200;
   uint64_t retransmitted_pkts = 0;
   for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
@@ -43,7 +43,7 @@ TEST(RcSimBehindRings, EveryProgramKeepsItsPromises) {
   EXPECT_GT(retransmitted_pkts, kPrograms);
 }
 
-TEST(RcSimRepetition, ASeedAloneRepeatsExactly) {
+TEST(RcSimRepetition, TheSameSeedRepeatsTheRunExactly) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const RcOutcome once = RunRcProgram(seed);
     RunRcProgram(seed + 1000);

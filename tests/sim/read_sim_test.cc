@@ -87,13 +87,13 @@ INSTANTIATE_TEST_SUITE_P(DepthsAndSeeds, ReadSimTest,
                          ::testing::Combine(::testing::Values(1, 4, 16),
                                             ::testing::Range<uint64_t>(1, 6)));
 
-TEST_P(ReadSimTest, NothingIsSentAgainOnAGoodNetwork) {
+TEST_P(ReadSimTest, NothingIsResentOnAPerfectNetwork) {
   Run({.bits_per_second = 25'000'000'000});
   EXPECT_EQ(requester_.retransmitted(), 0u);
   EXPECT_EQ(responder_.retransmitted(), 0u);
 }
 
-TEST_P(ReadSimTest, OneFrameInTenLost) {
+TEST_P(ReadSimTest, TenPercentLossResendsOnlyLostResponses) {
   Run({.loss = 0.1, .bits_per_second = 25'000'000'000});
   EXPECT_GT(responder_.retransmitted_responses, kNeeded / 20);
   EXPECT_LT(responder_.retransmitted_responses, kNeeded / 4);
@@ -101,7 +101,7 @@ TEST_P(ReadSimTest, OneFrameInTenLost) {
 }
 
 // An overtaken request is asked for again with all behind it, as any go-back-N.
-TEST_P(ReadSimTest, OneFrameInAHundredOvertaken) {
+TEST_P(ReadSimTest, OnePercentReorderingResendsLittle) {
   Run({.reordering = 0.01, .bits_per_second = 25'000'000'000});
   EXPECT_LT(responder_.retransmitted_responses, kNeeded / 4);
 }
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, WideReadSimTest,
 // packets has three or four at this loss, each repaired alone, and one in five repairs is lost as
 // well; a window of requests passes in what its slowest takes: 8 round trips on the average. One
 // gap after the other would be 30.
-TEST_P(WideReadSimTest, RequestsAreRepairedSideBySide) {
+TEST_P(WideReadSimTest, LossesOfSeveralRequestsAreRepairedInParallel) {
   constexpr uint64_t kRoundTripNs = 2'000'000;
   Run({.loss = 0.1, .min_delay_ns = kRoundTripNs / 2, .max_delay_ns = kRoundTripNs / 2});
   constexpr uint32_t kWindow = transport::ReadWindow(kMtu);

@@ -87,18 +87,18 @@ void RpcService::Serve(uint32_t procedure, const rpcrdma::CallView& call,
   });
 }
 
-void RpcService::Delay(Answer answer) {
+void RpcService::Delay(DelayedReply reply) {
   const uint64_t due_ns = node_.worker().now_ns() + 1 + random_.Below(2'000'000);
-  delayed_.emplace(due_ns, std::move(answer));
+  delayed_.emplace(due_ns, std::move(reply));
   node_.worker().wheel().Arm(timer_, delayed_.begin()->first);
 }
 
 void RpcService::OnTimer(void* service, uint64_t now_ns) {
   auto& self = *static_cast<RpcService*>(service);
   while (!self.delayed_.empty() && self.delayed_.begin()->first <= now_ns) {
-    Answer answer = std::move(self.delayed_.begin()->second);
+    DelayedReply reply = std::move(self.delayed_.begin()->second);
     self.delayed_.erase(self.delayed_.begin());
-    answer();
+    reply();
   }
   if (!self.delayed_.empty()) {
     self.node_.worker().wheel().Arm(self.timer_, self.delayed_.begin()->first);

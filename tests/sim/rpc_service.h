@@ -66,7 +66,7 @@ class RpcService {
   void Cut();
 
  private:
-  using Answer = absl::AnyInvocable<void()>;
+  using DelayedReply = absl::AnyInvocable<void()>;
   void Serve(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply);
   void Reply(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle& reply);
   void CallBack(uint64_t connection);
@@ -74,13 +74,13 @@ class RpcService {
   rpcrdma::ResultItem Lend(uint32_t length, uint32_t salt, size_t position, uint32_t from = 0);
   // The first `done` bytes were sent before.
   void Get(uint32_t length, uint32_t salt, uint32_t done, rpcrdma::ReplyHandle& reply);
-  void Delay(Answer answer);
+  void Delay(DelayedReply reply);
   void Once(uint32_t number, uint32_t length, rpcrdma::ReplyHandle& reply);
   static void OnTimer(void* service, uint64_t now_ns);
 
   Node& node_;
   Random random_;
-  std::multimap<uint64_t, Answer> delayed_;  // by due time
+  std::multimap<uint64_t, DelayedReply> delayed_;  // by due time
   engine::Timer timer_;
   int lent_ = 0;
   uint64_t pieces_ = 0;

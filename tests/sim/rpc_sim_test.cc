@@ -10,7 +10,7 @@ namespace {
 
 class RpcSimTest : public ::testing::TestWithParam<uint64_t> {};
 
-TEST_P(RpcSimTest, EveryProgramKeepsItsPromises) {
+TEST_P(RpcSimTest, EveryProgramBehavesAsSpecified) {
   const std::vector<uint64_t> seeds = AskedSeeds(GetParam());
   RpcOutcome sum;
   for (const uint64_t seed : seeds) {
@@ -53,7 +53,7 @@ TEST_P(RpcSimTest, EveryProgramKeepsItsPromises) {
 
 INSTANTIATE_TEST_SUITE_P(Parts, RpcSimTest, ::testing::Range<uint64_t>(0, kSeedParts));
 
-TEST(RpcSimRepetition, ASeedAloneRepeatsExactly) {
+TEST(RpcSimRepetition, TheSameSeedRepeatsTheRunExactly) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const RpcOutcome once = RunRpcProgram(seed);
     RunRpcProgram(seed + 1000);

@@ -135,7 +135,7 @@ class Crowd : public engine::Poller {
   uint32_t window_ = 0, posted_ = kConnections, completed_ = 0, received_count_ = 0;
 };
 
-TEST(ScaleSimTest, TenThousandConnectionsOnOneCore) {
+TEST(ScaleSimTest, OneCoreServesTenThousandConnections) {
   ASSERT_TRUE(engine::InitEal({.memory_mib = 512}).ok());
   Simulation simulation(1, {.min_delay_ns = 2'000, .max_delay_ns = 5'000});
   const NodeOptions options = {.packet_buffers = 16383, .max_queue_pairs = kConnections + 1};

@@ -24,7 +24,7 @@ uint64_t ResolveOnce(Simulation& simulation, Node& from, uint32_t address, absl:
   return simulation.RunUntil([&] { return done; }, deadline) ? simulation.now_ns() : 0;
 }
 
-TEST_F(SimulationTest, NodesFindEachOtherInVirtualTime) {
+TEST_F(SimulationTest, NodesResolveEachOtherInVirtualTime) {
   Simulation simulation(1, {.min_delay_ns = 7'000, .max_delay_ns = 7'000});
   Node& a = simulation.AddNode();
   Node& b = simulation.AddNode();
@@ -39,7 +39,7 @@ TEST_F(SimulationTest, NodesFindEachOtherInVirtualTime) {
   EXPECT_EQ(simulation.Leaks(), "");
 }
 
-TEST_F(SimulationTest, LossIsMadeGoodByRetries) {
+TEST_F(SimulationTest, LostRequestsAreRetried) {
   int found = 0;
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     Simulation simulation(seed, {.loss = 0.3});
@@ -53,7 +53,7 @@ TEST_F(SimulationTest, LossIsMadeGoodByRetries) {
   EXPECT_GT(found, 15);
 }
 
-TEST_F(SimulationTest, TimeStopsAtTheDeadline) {
+TEST_F(SimulationTest, RunForStopsAtTheDeadline) {
   Simulation simulation(1, {});
   simulation.AddNode();
   const uint64_t start = simulation.now_ns();
@@ -80,7 +80,7 @@ struct Watch : engine::Poller {
   uint64_t seen_ns = 0;
 };
 
-TEST_F(SimulationTest, EachHostHasAClockOfItsOwn) {
+TEST_F(SimulationTest, EachHostHasItsOwnClock) {
   constexpr uint64_t kMs = 1'000'000;
   Simulation simulation(1, {});
   Node& a = simulation.AddNode();
@@ -103,7 +103,7 @@ TEST_F(SimulationTest, EachHostHasAClockOfItsOwn) {
 }
 
 // Frames know nothing of the hosts' clocks.
-TEST_F(SimulationTest, TheNetworkRunsByTheSimulationsTime) {
+TEST_F(SimulationTest, TheNetworkUsesTheTimeOfTheSimulation) {
   Simulation simulation(1, {.min_delay_ns = 7'000, .max_delay_ns = 7'000});
   Node& a = simulation.AddNode();
   Node& b = simulation.AddNode();
@@ -116,7 +116,7 @@ TEST_F(SimulationTest, TheNetworkRunsByTheSimulationsTime) {
 }
 
 // A timer fires by its host's clock.
-TEST_F(SimulationTest, AClockThatJumpsBringsTimersForward) {
+TEST_F(SimulationTest, AClockJumpFiresTimersEarly) {
   struct Alarm {
     static void Ring(void* self, uint64_t) { static_cast<Alarm*>(self)->rung = true; }
     bool rung = false;
@@ -139,7 +139,7 @@ TEST_F(SimulationTest, AClockThatJumpsBringsTimersForward) {
   EXPECT_NEAR(static_cast<double>(simulation.now_ns() - start_ns), 1e9, 1e4);
 }
 
-TEST_F(SimulationTest, ALeakIsNamed) {
+TEST_F(SimulationTest, LeaksNamesTheNode) {
   Simulation simulation(1, {});
   Node& node = simulation.AddNode();
   rte_mbuf* frame = rte_pktmbuf_alloc(node.worker().packet_pool());

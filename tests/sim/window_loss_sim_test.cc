@@ -114,12 +114,12 @@ INSTANTIATE_TEST_SUITE_P(All, WindowLossSimTest,
                                             ::testing::Values(IBV_MTU_1024, IBV_MTU_4096)),
                          NameOf);
 
-TEST(WindowTest, BytesBindWhereThePathTakesLongPackets) {
+TEST(WindowTest, BytesLimitTheWindowOfLongPackets) {
   EXPECT_EQ(WindowOf(IBV_MTU_1024), transport::InFlightWindow::kMax);
   EXPECT_LT(WindowOf(IBV_MTU_4096), transport::InFlightWindow::kMax);
 }
 
-TEST_P(WindowLossSimTest, IsMadeGoodWithinTheTimeOutAndTwoRoundTrips) {
+TEST_P(WindowLossSimTest, IsRepairedWithinTheTimeoutAndTwoRoundTrips) {
   ASSERT_TRUE(engine::InitEal().ok());
   Simulation simulation(1, kGood);
   const ibv_qp_attr attr = Attributes();
@@ -156,7 +156,7 @@ TEST_P(WindowLossSimTest, IsMadeGoodWithinTheTimeOutAndTwoRoundTrips) {
 // A round trip that was measured makes the requester ask long before the time-out: two probes at
 // the most, or one for each READ request that the window is made of (ReadRequestPackets()), and
 // what each asks for comes within a round trip.
-TEST_P(WindowLossSimTest, IsAskedForBeforeTheTimeOut) {
+TEST_P(WindowLossSimTest, IsProbedForBeforeTheTimeout) {
   ASSERT_TRUE(engine::InitEal().ok());
   Simulation simulation(2, kGood);
   Start(simulation, Attributes());

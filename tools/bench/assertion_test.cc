@@ -8,7 +8,7 @@
 namespace pollux::tools {
 namespace {
 
-TEST(AssertionTest, Grammar) {
+TEST(AssertionTest, ParsesAllPartsOfAnAssertion) {
   const Assertion any = *Assertion::Parse("p99<20us");
   EXPECT_EQ(any.operation, "");
   EXPECT_EQ(any.bytes, std::nullopt);
@@ -26,7 +26,7 @@ TEST(AssertionTest, Grammar) {
   EXPECT_EQ(Assertion::Parse("write/bandwidth>1.25GB/s")->operation, "write");
 }
 
-TEST(AssertionTest, WhatIsWrongIsSaid) {
+TEST(AssertionTest, ErrorsNameTheInvalidPart) {
   for (const auto& [text, words] :
        {std::pair("p99", "no relation"),
         {"p99=20us", "no relation"},
@@ -47,7 +47,7 @@ TEST(AssertionTest, WhatIsWrongIsSaid) {
   }
 }
 
-TEST(AssertionTest, WhatIsNotMeasuredCannotBeAsserted) {
+TEST(AssertionTest, AssertionsOutsideThePlanAreRefused) {
   BenchPlan plan;
   ASSERT_TRUE(plan.SetWhat("null,send").ok());
   ASSERT_TRUE(plan.SetSizes("64,4096").ok());
@@ -93,7 +93,7 @@ AssertionResult JudgeOne(const std::string& text) {
   return Judge({*Assertion::Parse(text)}, Measured())[0];
 }
 
-TEST(JudgeTest, EveryMetricAndRelation) {
+TEST(JudgeTest, EveryMetricAndRelationIsJudged) {
   for (const char* const met :
        {"p99<31us", "p50<=31us", "max>9us", "p999>=9us", "rate>999k", "rate<=1M",
         "send/64/bandwidth>=0.064GB/s", "send/64/p99<11us", "send/p99<31us"}) {
@@ -105,20 +105,20 @@ TEST(JudgeTest, EveryMetricAndRelation) {
   }
 }
 
-TEST(JudgeTest, WordsNameWhatWasAskedAndFound) {
+TEST(JudgeTest, WordsNameTheAssertionAndTheValueFound) {
   const AssertionResult result = JudgeOne("max<20us");
   ASSERT_EQ(result.figures.size(), 2u);
   EXPECT_TRUE(result.figures[0].met);
   EXPECT_EQ(result.Words(), "asked max<20us, found 30.000us (send, 4096 B)");
 }
 
-TEST(JudgeTest, NothingMeasuredMeetsNothing) {
+TEST(JudgeTest, WithoutAMeasurementAnAssertionIsNotMet) {
   const AssertionResult result = JudgeOne("read/p99<20us");
   EXPECT_FALSE(result.met());
   EXPECT_EQ(result.Words(), "asked read/p99<20us, found no measurement");
 }
 
-TEST(JudgeTest, OperationsOfWhichNoneEndedMeetNothing) {
+TEST(JudgeTest, WithoutACompletedOperationAnAssertionIsNotMet) {
   BenchResult result = Measured();
   result.runs[0].rows[1].latency = LoadSeries();
   const AssertionResult judged = Judge({*Assertion::Parse("p99<1s")}, result)[0];
@@ -134,14 +134,14 @@ TEST(JudgeTest, NullCallsHaveNoBandwidth) {
   EXPECT_EQ(judged.figures.size(), 2u);
 }
 
-TEST(JudgeTest, Json) {
+TEST(JudgeTest, JsonShowsTheAssertionAndTheValueFound) {
   const auto json = AssertionsJson({JudgeOne("max<20us")});
   EXPECT_EQ(json[0]["asked"], "max<20us");
   EXPECT_EQ(json[0]["met"], false);
   EXPECT_EQ(json[0]["figures"][1]["found"], "30.000us");
 }
 
-TEST(JudgeTest, Junit) {
+TEST(JudgeTest, JunitHasATestCaseForEachAssertion) {
   const std::vector<AssertionResult> results = {JudgeOne("p50<31us"), JudgeOne("max<20us")};
   EXPECT_EQ(AssertionsJunit(results, absl::OkStatus(), 1.5),
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"

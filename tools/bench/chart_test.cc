@@ -18,7 +18,7 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(ChartTest, Numbers) {
+TEST(ChartTest, NumbersAreFormattedBriefly) {
   EXPECT_EQ(ShortNumber(0), "0");
   EXPECT_EQ(ShortNumber(0.25), "0.25");
   EXPECT_EQ(ShortNumber(12.345), "12.3");
@@ -30,7 +30,7 @@ TEST(ChartTest, Numbers) {
   EXPECT_EQ(ShortBytes(1 << 20), "1 MiB");
 }
 
-TEST(ChartTest, NamesAreText) {
+TEST(ChartTest, NamesAreEscapedAsText) {
   EXPECT_EQ(EscapeHtml("<a b=\"c\" d='e'>&"), "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;");
   Chart chart;
   chart.title = chart.x.label = chart.y.label = "<script>";
@@ -38,7 +38,7 @@ TEST(ChartTest, NamesAreText) {
   EXPECT_THAT(RenderChart(chart), Not(HasSubstr("<script>")));
 }
 
-TEST(ChartTest, EachSeriesHasACurveMarksAndAPlaceInTheLegend) {
+TEST(ChartTest, EachSeriesHasACurveMarksAndALegendEntry) {
   Chart chart{.title = "t",
               .note = "",
               .x = {"bytes of a message", Scale::kBytes},
@@ -62,7 +62,7 @@ TEST(ChartTest, MarksCanBeLeftOut) {
   EXPECT_EQ(Count(RenderChart(chart), "<circle"), 3u);
 }
 
-TEST(ChartTest, WhatAScaleCannotShowIsLeftOut) {
+TEST(ChartTest, PointsOutsideTheScaleAreLeftOut) {
   Chart chart;
   chart.x.scale = Scale::kLog;
   chart.y.scale = Scale::kNines;
@@ -73,7 +73,7 @@ TEST(ChartTest, WhatAScaleCannotShowIsLeftOut) {
   EXPECT_EQ(Count(html, "inf"), 0u);
 }
 
-TEST(ChartTest, OfWhatIsCountedThereAreNoHalves) {
+TEST(ChartTest, CountScalesHaveNoFractions) {
   Chart chart;
   chart.y.scale = Scale::kLog;
   chart.series.push_back({"s", {{1, 1}, {2, 1}}});
@@ -84,7 +84,7 @@ TEST(ChartTest, OfWhatIsCountedThereAreNoHalves) {
   EXPECT_THAT(RenderChart(chart), HasSubstr(">2<"));
 }
 
-TEST(ChartTest, NothingAtAllIsStillAChart) {
+TEST(ChartTest, AnEmptyChartIsRendered) {
   for (const Scale scale : {Scale::kLinear, Scale::kCount, Scale::kLog, Scale::kBytes,
                             Scale::kNines, Scale::kPercent}) {
     Chart chart;
@@ -95,7 +95,7 @@ TEST(ChartTest, NothingAtAllIsStillAChart) {
   }
 }
 
-TEST(ChartTest, NoMoreSeriesThanEyesTellApart) {
+TEST(ChartTest, SeriesAboveTheMaximumAreLeftOut) {
   Chart chart;
   chart.series.resize(Chart::kMaxSeries + 1, {"s", {{1, 1}}});
   EXPECT_EQ(Count(RenderChart(chart), "<li>"), Chart::kMaxSeries);

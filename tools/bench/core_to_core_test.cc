@@ -25,13 +25,13 @@ TEST(CoreToCoreTest, TwoCpusHaveACostAndOneHasNone) {
   }).join();
 }
 
-TEST(CoreToCoreTest, CpusThatAreNotThereHaveNoCost) {
+TEST(CoreToCoreTest, AbsentCpusHaveNoCost) {
   EXPECT_EQ(CoreToCoreNs({CPU_SETSIZE, 0}), std::nullopt);
   EXPECT_EQ(CoreToCoreNs({0, CPU_SETSIZE}), std::nullopt);
   EXPECT_FALSE(PinThread(-1));
 }
 
-TEST(CoreToCoreTest, NearAndFar) {
+TEST(CoreToCoreTest, DistanceFollowsTheMeasuredTimes) {
   EXPECT_EQ(DistanceOf({"ns", {}}), CoreDistance::kUnmeasured);
   EXPECT_EQ(DistanceOf({"ns", {110, 120}}), CoreDistance::kNear);
   EXPECT_EQ(DistanceOf({"ns", {520, 510}}), CoreDistance::kFar);

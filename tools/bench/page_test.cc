@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(PageTest, ShowsAllThatItIsGiven) {
+TEST(PageTest, ShowsEverySectionAndVerdict) {
   Page page;
   page.title = "A <title>";
   page.lead = "What was measured.";
@@ -44,7 +44,7 @@ TEST(PageTest, ShowsAllThatItIsGiven) {
   }
 }
 
-TEST(PageTest, DistributionsOfAHistogram) {
+TEST(PageTest, ChartsShowTheDistributionOfAHistogram) {
   Histogram latency_ns;
   for (int i = 0; i < 999; ++i) latency_ns.Record(1'000);
   latency_ns.Record(50'000);
@@ -63,7 +63,7 @@ TEST(PageTest, DistributionsOfAHistogram) {
   EXPECT_DOUBLE_EQ(cumulative[1].second, 0.999);
 }
 
-TEST(PageTest, MachineIsNamed) {
+TEST(PageTest, ConditionsDescribeTheMachine) {
   std::string all;
   for (const auto& [name, value] : MachineConditions()) {
     EXPECT_NE(value, "") << name;
@@ -73,7 +73,7 @@ TEST(PageTest, MachineIsNamed) {
   EXPECT_THAT(all, HasSubstr("UTC"));
 }
 
-TEST(PageTest, FileIsWrittenAtTheEndOrNotAtAll) {
+TEST(PageTest, FileIsWrittenCompleteOrNotAtAll) {
   const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "page.html";
   std::filesystem::remove(path);
   {

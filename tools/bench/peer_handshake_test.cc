@@ -8,7 +8,7 @@
 namespace pollux::tools {
 namespace {
 
-TEST(GreetingTest, ComesBackAsItWas) {
+TEST(PeerHandshakeTest, EncodedHandshakeParses) {
   const PeerHandshake sent = {.address = 0x0102030405060708, .length = 1u << 20, .key = 0xCAFEBABE};
   // REP has more room than is used.
   std::vector<uint8_t> data(196);
@@ -21,7 +21,7 @@ TEST(GreetingTest, ComesBackAsItWas) {
   EXPECT_EQ(got->key, sent.key);
 }
 
-TEST(GreetingTest, StrangersAndOtherVersionsAreNamed) {
+TEST(PeerHandshakeTest, ErrorsNameForeignDataAndOtherVersions) {
   auto bytes = PeerHandshake().Encode();
   EXPECT_FALSE(
       PeerHandshake::Parse(absl::MakeConstSpan(bytes).first(PeerHandshake::kBytes - 1)).ok());

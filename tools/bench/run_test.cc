@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(BenchPlanTest, WhatIsMeasured) {
+TEST(BenchPlanTest, SetWhatSelectsTheOperations) {
   BenchPlan plan;
   EXPECT_TRUE(plan.verbs());
   EXPECT_TRUE(plan.SetWhat("null,blocks").ok());
@@ -34,7 +34,7 @@ TEST(BenchPlanTest, WhatIsMeasured) {
   EXPECT_THAT(plan.what, ElementsAre("pairs", "null"));
 }
 
-TEST(BenchPlanTest, AnOpenLoopIsOneOfSomething) {
+TEST(BenchPlanTest, AnOpenLoopNeedsASuitableOperation) {
   BenchPlan plan;
   plan.per_second = 500;
   EXPECT_TRUE(plan.Check().ok());
@@ -47,7 +47,7 @@ TEST(BenchPlanTest, AnOpenLoopIsOneOfSomething) {
   EXPECT_TRUE(plan.Check().ok());
 }
 
-TEST(BenchPlanTest, Sizes) {
+TEST(BenchPlanTest, SizesAreParsed) {
   BenchPlan plan;
   EXPECT_TRUE(plan.SetSizes("all").ok());
   ASSERT_EQ(plan.sizes.size(), 20u);
@@ -65,7 +65,7 @@ TEST(BenchPlanTest, Sizes) {
   }
 }
 
-TEST(BenchPlanTest, Pairs) {
+TEST(BenchPlanTest, QueuePairCountsAreParsed) {
   BenchPlan plan;
   EXPECT_TRUE(plan.SetPairs("16,1,16,128").ok());
   EXPECT_THAT(plan.pairs, ElementsAre(1u, 16u, 128u));
@@ -126,7 +126,7 @@ BenchRun Passes(std::initializer_list<uint64_t> slower) {
   return run;
 }
 
-TEST(BenchRunTest, PassesAreOneAfterTheOther) {
+TEST(BenchRunTest, PassesAreCombined) {
   const BenchRun run = Passes({1, 5, 2});
   EXPECT_EQ(run.passes, 3u);
   ASSERT_EQ(run.rows.size(), 4u);
@@ -145,7 +145,7 @@ TEST(BenchRunTest, PassesAreOneAfterTheOther) {
   EXPECT_EQ(run.bulk_beside.operations, 3000u);
 }
 
-TEST(BenchRunTest, VerdictsAreOfRatiosWithinAPass) {
+TEST(BenchRunTest, VerdictsUseRatiosWithinAPass) {
   const std::vector<Verdict> verdicts = BenchVerdicts(Passes({1, 5, 2}));
   ASSERT_EQ(verdicts.size(), 5u);
   EXPECT_EQ(verdicts[0].name, "1 MiB READ / WRITE");
@@ -166,7 +166,7 @@ TEST(BenchRunTest, VerdictsAreOfRatiosWithinAPass) {
 }
 
 // Nothing helps small messages as much as bulk that stands still.
-TEST(BenchRunTest, SmallMessagesAreNotJudgedBesideBulkThatStarves) {
+TEST(BenchRunTest, StarvedBulkFailsTheVerdictOfSmallMessages) {
   BenchRun run = Passes({1});
   run.beside = LoadSeries();
   run.beside.Add(Load(10));
@@ -223,7 +223,7 @@ TEST(BenchReportTest, TextJsonAndPageShowEachRow) {
 }
 
 // Figures of passes with near cores and of passes with far ones are not mixed.
-TEST(BenchReportTest, NearAndFarStandApart) {
+TEST(BenchReportTest, NearAndFarPassesAreReportedSeparately) {
   BenchResult result;
   result.runs.push_back(Passes({1, 1, 1}));
   result.runs.push_back(OnePass(5, CoreDistance::kFar));
@@ -245,7 +245,7 @@ TEST(BenchReportTest, NearAndFarStandApart) {
 }
 
 // More cores of the client than one are a curve of their own.
-TEST(BenchReportTest, ScalingByCores) {
+TEST(BenchReportTest, EachNumberOfCoresHasItsOwnCurve) {
   BenchResult result;
   result.runs.push_back(OnePass(1));
   result.runs[0].pairs = {{.queue_pairs = 1, .cores = 1},
@@ -261,7 +261,7 @@ TEST(BenchReportTest, ScalingByCores) {
 }
 
 // What --rate asks for stands everywhere, with what was reached.
-TEST(BenchReportTest, OpenLoopIsNamed) {
+TEST(BenchReportTest, ThePageNamesTheOpenLoop) {
   BenchPlan plan;
   plan.per_second = 1000;
   const Page none = BenchPage(plan, BenchResult(), {});
@@ -294,7 +294,7 @@ TEST(BenchReportTest, OpenLoopIsNamed) {
 }
 
 // Figures whose cores' distance nobody knows are no figures of near ones.
-TEST(BenchReportTest, CoreToCoreThatWasNotMeasured) {
+TEST(BenchReportTest, AnUnmeasuredCoreDistanceIsReported) {
   BenchResult result;
   result.runs.push_back(Passes({1, 1, 1, 1, 1}));
   result.runs[0].distance = CoreDistance::kUnmeasured;
@@ -312,7 +312,7 @@ TEST(BenchReportTest, CoreToCoreThatWasNotMeasured) {
 }
 
 // What ended a run before its last pass stands on the page of those that were complete.
-TEST(BenchReportTest, WhatEndedItIsNamed) {
+TEST(BenchReportTest, ThePageShowsWhyTheRunEnded) {
   BenchResult result;
   result.runs.push_back(OnePass(1));
   result.status = absl::CancelledError("interrupted");
@@ -321,7 +321,7 @@ TEST(BenchReportTest, WhatEndedItIsNamed) {
                           [](const auto& one) { return one.second == "interrupted"; }));
 }
 
-TEST(BenchReportTest, OneIsNoPlural) {
+TEST(BenchReportTest, SingularNounsAreUsedForOne) {
   BenchResult result;
   result.runs.push_back(OnePass(1));
   result.runs[0].small_pairs = 1;
@@ -330,7 +330,7 @@ TEST(BenchReportTest, OneIsNoPlural) {
 }
 
 // Of no limit it is not said that it is 0.
-TEST(BenchReportTest, LengthOfAMeasurement) {
+TEST(BenchReportTest, ThePageShowsTheLimitsOfAMeasurement) {
   BenchPlan plan;
   EXPECT_EQ(BenchPage(plan, BenchResult(), {}).conditions.back().second,
             "at most 100,000 operations and 0.2 s");
@@ -340,7 +340,7 @@ TEST(BenchReportTest, LengthOfAMeasurement) {
 }
 
 // However slow, the columns stand apart.
-TEST(BenchReportTest, ColumnsOfLargeFigures) {
+TEST(BenchReportTest, ColumnsOfLargeFiguresStaySeparate) {
   BenchResult result;
   result.runs.push_back(Passes({1'000'000}));
   result.runs[0].rows.resize(1);

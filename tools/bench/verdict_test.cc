@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(SeriesTest, MedianAndSpread) {
+TEST(SeriesTest, MedianLowAndHighOfASeriesAreKnown) {
   const Series series{"us", {3, 1, 9, 2, 4}};
   EXPECT_EQ(series.Median(), 3);
   EXPECT_EQ(series.Low(), 1);
@@ -22,7 +22,7 @@ TEST(SeriesTest, MedianAndSpread) {
   EXPECT_EQ(Series().High(), 0);
 }
 
-TEST(SeriesTest, RatiosAreOfNeighboursInTime) {
+TEST(SeriesTest, RatiosPairMeasurementsOfTheSamePass) {
   Series above, below;
   for (const double pace : {1.0, 10.0, 4.0}) {  // of a machine that changes it
     above.values.push_back(3 * pace);
@@ -41,7 +41,7 @@ Verdict Of(double ratio, bool at_most, std::optional<double> target, std::option
           .aim = aim};
 }
 
-TEST(VerdictTest, TargetAndAimAreReachedAtTheirLimits) {
+TEST(VerdictTest, TargetAndAimAreMetAtTheirLimits) {
   EXPECT_EQ(VerdictWords(Of(0.5, false, 0.5, {})), "met");
   EXPECT_EQ(VerdictWords(Of(0.49, false, 0.5, {})), "not met");
   EXPECT_EQ(VerdictWords(Of(0.64, false, 0.5, 0.65)), "target met, aim of 0.65 not met");
@@ -55,7 +55,7 @@ TEST(VerdictTest, TargetAndAimAreReachedAtTheirLimits) {
   EXPECT_EQ(TargetWords(Of(1, false, {}, {})), "none");
 }
 
-TEST(VerdictTest, NotMetAtTheCostOfAnother) {
+TEST(VerdictTest, AVerdictUnmetByAnotherIsNotMet) {
   Verdict verdict = Of(1, true, 3, 2);
   EXPECT_EQ(VerdictWords(verdict), "target met, aim of 2.00 met");
   verdict.unmet_by = "the bulk starved";
@@ -75,19 +75,19 @@ TEST(VerdictTest, FewPassesDoNotCount) {
 
 // What stands above the line may have been measured with near cores, and what stands below with far
 // ones.
-TEST(VerdictTest, NorDoPassesInWhichTheCoresFlipped) {
+TEST(VerdictTest, PassesWithChangingCoreDistanceDoNotCount) {
   EXPECT_THAT(WhyUncounted(kMinPasses, CoreDistance::kFlipped),
               AllOf(StartsWith("the cores were now near, now far"), HasSubstr("do not count")));
 }
 
-TEST(VerdictTest, NorDoCoresOfUnknownDistance) {
+TEST(VerdictTest, PassesWithUnknownCoreDistanceDoNotCount) {
   EXPECT_THAT(WhyUncounted(kMinPasses, CoreDistance::kUnmeasured),
               AllOf(StartsWith("core to core not measured"), HasSubstr("do not count")));
   EXPECT_THAT(WhyUncounted(1, CoreDistance::kUnmeasured),
               AllOf(HasSubstr("1 pass, "), HasSubstr("core to core not measured")));
 }
 
-TEST(VerdictTest, TextAndJson) {
+TEST(VerdictTest, TextAndJsonShowTheVerdict) {
   const std::vector<Verdict> verdicts = {Of(0.75, false, 0.5, 0.65)};
   EXPECT_EQ(VerdictsText({}), "");
   EXPECT_THAT(VerdictsText(verdicts), HasSubstr("0.75     0.50     1.25   at least 0.50"));

@@ -39,14 +39,14 @@ class ClosedPipeTest(unittest.TestCase):
             os.close(reader)
         return done.returncode, done.stderr
 
-    def test_nobody_reads(self):
+    def test_writing_to_a_closed_pipe_exits_after_cleanup(self):
         # What fits into a buffer is written at the end, and what does not before.
         for lines in (1, 100_000):
             for end in ("return 0", "sys.exit(0)"):
                 self.assertEqual(self.run_program(lines, end, reads=False),
                                  (closed_pipe.EXIT_STATUS, "cleaned up\n"))
 
-    def test_somebody_reads(self):
+    def test_an_open_pipe_keeps_the_exit_status(self):
         for status in (0, 3):
             for end in (f"return {status}", f"sys.exit({status})"):
                 self.assertEqual(self.run_program(1, end, reads=True), (status, "cleaned up\n"))

@@ -30,7 +30,7 @@ class CoverageTest(unittest.TestCase):
     def setUp(self):
         self.files = coverage.parse_lcov(REPORT)
 
-    def test_only_what_ships_of_the_rooms_is_measured(self):
+    def test_only_product_files_of_rooms_are_measured(self):
         self.assertEqual(list(self.files), ["stack/wire/a.cc"])
         summary = self.files["stack/wire/a.cc"].summary()
         self.assertEqual(summary["functions"], {"total": 2, "missed": 1})
@@ -38,12 +38,12 @@ class CoverageTest(unittest.TestCase):
         self.assertEqual(summary["branches"], {"total": 2, "missed": 1})
         self.assertEqual(summary["lines_missed"], [5, 6])
 
-    def test_instantiations_count_together(self):
+    def test_template_instantiations_count_as_one_function(self):
         files = coverage.parse_lcov("SF:cm/a.h\nFN:1,one<int>\nFN:1,one<char>\n"
                                     "FNDA:0,one<int>\nFNDA:2,one<char>\nend_of_record\n")
         self.assertEqual(coverage.judge(files, {}), [])
 
-    def test_what_is_not_reached_is_wrong_unless_it_is_listed(self):
+    def test_uncovered_code_is_an_error_unless_listed(self):
         wrong = coverage.judge(self.files, {})
         self.assertEqual(len(wrong), 2)
         self.assertIn("1 functions not reached, at most 0; they begin in lines 5", wrong[0])
@@ -53,7 +53,7 @@ class CoverageTest(unittest.TestCase):
         listed = coverage.read_exceptions("stack/wire/a.cc 1 1 no such device here\n")
         self.assertEqual(len(coverage.judge(self.files, listed)), 1)
 
-    def test_the_list_names_files_that_are_there_and_reasons(self):
+    def test_exceptions_need_an_existing_file_and_a_reason(self):
         wrong = coverage.judge(self.files, coverage.read_exceptions(
             "stack/wire/a.cc 1 2 why\nstack/wire/gone.cc 0 1 why\n"))
         self.assertEqual(len(wrong), 1)
@@ -61,7 +61,7 @@ class CoverageTest(unittest.TestCase):
         with self.assertRaises(SystemExit):
             coverage.read_exceptions("stack/wire/a.cc 1 2\n")
 
-    def test_the_table_names_lines(self):
+    def test_the_table_lists_uncovered_lines(self):
         text = coverage.table(self.files, {}, True)
         self.assertIn("not reached: 5-6", text)
         self.assertIn("50.0", text)

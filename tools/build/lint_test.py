@@ -22,7 +22,7 @@ class LintTest(unittest.TestCase):
         self.assertEqual(messages("tests/sim/fabric.cc", down), [])
         self.assertEqual(messages("stack/io/port/port_test.cc", down), [])
 
-    def test_a_room_that_stands_aside(self):
+    def test_compat_may_include_cm_and_is_included_by_no_room(self):
         self.assertEqual(messages("compat/runtime/runtime.cc", '#include "cm/manager.h"\n'), [])
         self.assertEqual(messages("compat/runtime/runtime.cc",
                                   '#include "compat/process/wait.h"\n'), [])
@@ -32,12 +32,12 @@ class LintTest(unittest.TestCase):
                          ["tools may not include compat/runtime/runtime.h: "
                           "nothing sees compat"])
 
-    def test_a_room_that_sees_less_than_stands_above_it(self):
+    def test_oncrpc_may_include_only_stack_base(self):
         self.assertEqual(messages("oncrpc/xdr.cc", '#include "stack/base/types.h"\n'), [])
         self.assertEqual(messages("oncrpc/xdr.cc", '#include "cm/manager.h"\n'),
                          ["oncrpc may not include cm/manager.h: it does not see cm"])
 
-    def test_folders_of_a_room(self):
+    def test_folders_include_only_folders_above_them(self):
         for path, included, why in (
                 ("cm/gsi/gsi.cc", "cm/wire/mad.h", None),
                 ("cm/manager.cc", "cm/gsi/gsi.h", None),
@@ -50,7 +50,7 @@ class LintTest(unittest.TestCase):
             with self.subTest(path):
                 self.assertEqual(messages(path, f'#include "{included}"\n'), expected)
 
-    def test_programs_include_public_headers_alone(self):
+    def test_programs_include_only_public_headers(self):
         public = lint.read_public(
             'PUBLIC_HEADERS = {\n    "stack": ["stack/engine/loop/worker.h"],\n}\n'
             'OTHERS = ["stack/io/link.h"]\n')
@@ -71,7 +71,7 @@ class LintTest(unittest.TestCase):
                 found = [message for _, _, message in lint.check_file(path, text, public=public)]
                 self.assertEqual(found, why)
 
-    def test_names_that_were_given_up(self):
+    def test_former_class_names_are_refused(self):
         for path, line, why in (
                 ("stack/engine/loop/a.cc", "class Party {", "Party is called Actor now"),
                 ("stack/engine/loop/a.cc", "class Party;", "Party is called Actor now"),
@@ -82,6 +82,14 @@ class LintTest(unittest.TestCase):
                 ("tools/a.cc", "using base::Question;", "Question is called StatsQuery now"),
                 ("compat/runtime/a.cc", "enum class Standing : int {",
                  "Standing is called SchedulingBoost now"),
+                ("stack/engine/polling/a.cc", "enum class Standing : int {",
+                 "Standing is called SchedulingBoost now"),
+                ("stack/engine/polling/a.cc", "class Activity {",
+                 "Activity is called ApplicationActivity now"),
+                ("stack/engine/device.cc", "  struct alignas(64) Seat final {",
+                 "Seat is called WorkerPort now"),
+                ("compat/process/a.cc", "class LivingThreads {",
+                 "LivingThreads is called ThreadRegistry now"),
                 ("compat/runtime/a.cc", "class World {", "World is called Runtime now"),
                 ("cm/connection/a.cc", "class World {", None),
                 ("compat/verbs/a.cc", "class [[nodiscard]] Turn {",
@@ -89,15 +97,23 @@ class LintTest(unittest.TestCase):
                 ("tools/common/progress.cc", "using Progress = int;", None),
                 ("compat/runtime/a.cc", "class Progress {",
                  "Progress is called ProgressThread now"),
+                ("stack/engine/polling/a.cc", "class Progress {",
+                 "Progress is called ProgressThread now"),
+                ("stack/transport/rc/a.cc", "  struct Progress {", None),
                 ("compat/runtime/a.py", "class World:", None)):
             with self.subTest(path=path, line=line):
                 self.assertEqual(messages(path, line + "\n"), [why] if why else [])
 
-    def test_names_of_files_that_were_given_up(self):
+    def test_former_file_names_are_refused(self):
         for path, why in (
                 ("stack/engine/loop/party.cc", "party is called actor now"),
                 ("compat/process/farewell_test.cc", "farewell is called disconnect_linger now"),
                 ("cm/connection/report.cc", "report is called stats now"),
+                ("compat/process/living_threads.cc",
+                 "living_threads is called thread_registry now"),
+                ("stack/engine/seat.cc", "seat is called worker_port now"),
+                ("stack/engine/telemetry_answer.cc",
+                 "telemetry_answer is called telemetry_reply now"),
                 ("tools/common/report.cc", None),
                 ("tools/common/progress.cc", None),
                 ("stack/transport/rc/round_trip_for_test.cc",
@@ -106,23 +122,23 @@ class LintTest(unittest.TestCase):
             with self.subTest(path):
                 self.assertEqual(messages(path, "int a;\n"), [why] if why else [])
 
-    def test_what_ships_does_not_include_what_is_for_tests(self):
+    def test_product_files_do_not_include_test_headers(self):
         self.assertEqual(messages("stack/io/port/a.cc",
                                   '#include "stack/io/link/eal_for_test.h"\n'),
                          ["stack/io/link/eal_for_test.h is for tests only"])
 
-    def test_header_guard(self):
+    def test_the_header_guard_follows_the_path(self):
         good = "// Words.\n#ifndef POLLUX_CM_MAD_H_\n#define POLLUX_CM_MAD_H_\n#endif\n"
         self.assertEqual(messages("cm/mad.h", good), [])
         self.assertEqual(messages("cm/other.h", good),
                          ["the header guard is not POLLUX_CM_OTHER_H_"])
         self.assertEqual(messages("cm/mad.cc", "int i;\n"), [])
 
-    def test_columns(self):
+    def test_lines_over_100_columns_are_reported(self):
         self.assertEqual(messages("cm/a.cc", "x" * 100), [])
         self.assertEqual(messages("cm/a.cc", "x" * 101), ["101 columns, at most 100"])
 
-    def test_marks_paths_and_blanks(self):
+    def test_unfinished_marks_local_paths_and_trailing_blanks_are_refused(self):
         self.assertEqual(messages("cm/a.cc", "// TO" "DO: more"), ["a mark of unfinished work"])
         self.assertEqual(messages("cm/a.cc", '"/ho' 'me/me/x"'), ["a path of one machine"])
         self.assertEqual(messages("cm/a.cc", "int i; "), ["blanks at the end of the line"])
@@ -136,7 +152,7 @@ class LintTest(unittest.TestCase):
         self.assertEqual(len(lint.check_tests(paths, {"cm/a.cc": "cm/a_test.cc",
                                                       "cm/b.cc": "cm/a_test.cc"})), 1)
 
-    def test_top_level(self):
+    def test_new_top_level_entries_are_refused(self):
         self.assertEqual(lint.check_top_level(["README.md", ".ci/run", "cm/a.cc"]), [])
         self.assertEqual(len(lint.check_top_level(["doc/a.md"])), 1)
 

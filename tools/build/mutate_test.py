@@ -21,7 +21,7 @@ class MutateTest(unittest.TestCase):
     def tearDown(self):
         mutate.bazel_test = self.bazel_test
 
-    def test_chooses_all_by_file_or_those_that_are_named(self):
+    def test_chooses_all_mutations_or_the_named_ones(self):
         chosen = mutate.choose(self.found, self.rows, [])
         self.assertEqual([row.name for _, row in chosen], ["two", "one"])
         chosen = mutate.choose(self.found, self.rows, ["one"])
@@ -29,7 +29,7 @@ class MutateTest(unittest.TestCase):
         for name in ("three", "four"):
             self.assertRaises(SystemExit, mutate.choose, self.found, self.rows, [name])
 
-    def test_cases_with_and_without_parameters(self):
+    def test_results_of_parameterized_cases_are_combined(self):
         xml = ('<testsuites><testsuite>'
                '<testcase classname="Suite" name="One" status="run"/>'
                '<testcase classname="Suite" name="Left" status="notrun"/>'
@@ -39,7 +39,7 @@ class MutateTest(unittest.TestCase):
         self.assertEqual(mutate.cases_of(xml), {"Suite.One": True, "Suite.Two": False})
         self.assertEqual(mutate.filter_of(["A.B"]), "A.B:*/A.B/*")
 
-    def test_a_source_is_as_it_was_whatever_became_of_its_mutation(self):
+    def test_the_source_is_restored_after_every_outcome(self):
         seen = []
         with tempfile.TemporaryDirectory() as name:
             tree = pathlib.Path(name)

@@ -45,13 +45,13 @@ class TestReportTest(unittest.TestCase):
         self.assertEqual(report([result("//a:t", "PASSED", "good")]).summary(),
                          "2 passed, 0 failed")
 
-    def test_failed_skipped_and_disabled(self):
+    def test_failed_and_skipped_cases_are_listed(self):
         found = report([result("//a:t", "FAILED", "gtest")], 3)
         self.assertEqual(found.summary(), "1 passed, 1 failed, 1 skipped")
         self.assertEqual(found.skipped, [("//a:t A.Tap", "needs /dev/net/tun")])
         self.assertEqual(found.failed, [("//a:t A.Bad", "a.cc:7 Expected 1")])
 
-    def test_shards_are_added_and_only_the_last_attempt_counts(self):
+    def test_shards_are_summed_and_only_the_last_attempt_counts(self):
         found = report([result("//a:t", "FAILED", "gtest", attempt=1),
                         result("//a:t", "PASSED", "good", attempt=2),
                         result("//a:t", "PASSED", "good", shard=2)])
@@ -64,13 +64,13 @@ class TestReportTest(unittest.TestCase):
     def test_pass_without_xml_is_a_failure(self):
         self.assertEqual(report([result("//a:t", "PASSED")]).summary(), "0 passed, 1 failed")
 
-    def test_target_that_did_not_build(self):
+    def test_a_target_that_did_not_build_is_a_failure(self):
         found = report([result("//a:t", "PASSED", "good"), completed("//a:t", True),
                         completed("//a:lib", True), completed("//a:u", False)], 1)
         self.assertEqual(found.summary(), "2 passed, 1 failed")
         self.assertEqual(found.failed, [("//a:u", "did not build")])
 
-    def test_bazel_failing_for_another_reason(self):
+    def test_another_bazel_error_is_a_failure(self):
         self.assertEqual(report([result("//a:t", "PASSED", "good")], 1).summary(),
                          "2 passed, 1 failed")
 

@@ -42,13 +42,13 @@ class UnittestMainTest(unittest.TestCase):
         self.assertTrue(status_file.exists())
         return ran
 
-    def test_without_shards_all_run(self):
+    def test_without_shards_all_cases_run(self):
         status, names = self.run_cases()
         self.assertEqual(status, 0)
         self.assertEqual(names, [f"tested.{of}.test_{case}"
                                  for of in ("First", "Second") for case in "abc"])
 
-    def test_each_runs_in_one_shard(self):
+    def test_each_case_runs_in_one_shard(self):
         _, everything = self.run_cases()
         for total in (2, 5):
             shards = [self.shard(index, total) for index in range(total)]

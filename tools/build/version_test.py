@@ -38,15 +38,15 @@ class VersionTest(unittest.TestCase):
         return subprocess.run(["dpkg", "--compare-versions", first, "lt", second],
                               check=False).returncode == 0
 
-    def test_outside_git(self):
+    def test_outside_git_the_version_is_that_of_the_file(self):
         self.assertEqual(self.version(), "0.2.0")
         self.assertEqual(self.version("--debian"), "0.2.0")
 
-    def test_in_a_directory_of_another_repository(self):
+    def test_another_repository_does_not_change_the_version(self):
         self.commit(self.tree.parent)
         self.assertEqual(self.version(), "0.2.0")
 
-    def test_before_the_first_release(self):
+    def test_versions_increase_before_the_first_release(self):
         self.commit()
         self.assertRegex(self.version(), r"^0\.2\.0-dev-1-g[0-9a-f]{7,}$")
         first = self.version("--debian")
@@ -55,7 +55,7 @@ class VersionTest(unittest.TestCase):
         self.assertTrue(self.sorts_before(first, self.version("--debian")))
         self.assertTrue(self.sorts_before(self.version("--debian"), "0.2.0"))
 
-    def test_releases(self):
+    def test_versions_increase_after_a_release(self):
         self.commit()
         self.git("tag", "v0.2.0")
         self.assertEqual(self.version(), "0.2.0")
@@ -64,7 +64,7 @@ class VersionTest(unittest.TestCase):
         self.assertTrue(self.sorts_before("0.2.0", self.version("--debian")))
         self.assertTrue(self.sorts_before(self.version("--debian"), "0.2.1"))
 
-    def test_changed_tree(self):
+    def test_a_changed_tree_is_dirty(self):
         self.commit()
         (self.tree / "VERSION").write_text("0.3.0\n", encoding="utf-8")
         self.assertTrue(self.version().endswith("-dirty"))

@@ -13,7 +13,7 @@ std::vector<int> Parsed(const std::string& text) {
   return cores.value_or(std::vector<int>{});
 }
 
-TEST(CoreListTest, NumbersAndRanges) {
+TEST(CoreListTest, ParsesNumbersAndRanges) {
   EXPECT_EQ(Parsed("3"), (std::vector{3}));
   EXPECT_EQ(Parsed("2,0"), (std::vector{2, 0}));
   EXPECT_EQ(Parsed("2-5"), (std::vector{2, 3, 4, 5}));
@@ -22,19 +22,19 @@ TEST(CoreListTest, NumbersAndRanges) {
   EXPECT_EQ(Parsed("0-15").size(), kMaxCores);
 }
 
-TEST(CoreListTest, WhatIsNoList) {
+TEST(CoreListTest, RefusesInvalidLists) {
   for (const char* text : {"", ",", "1,", ",1", "x", "1-", "-1", "1-2-3", "5-2", "1024", "0-1024",
                            "1 x", "0x1", "99999999999"}) {
     EXPECT_EQ(ParseCoreList(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
 }
 
-TEST(CoreListTest, TwiceAndTooMany) {
+TEST(CoreListTest, RefusesRepeatedAndTooManyCpus) {
   EXPECT_NE(ParseCoreList("1,0-3").status().message().find("CPU 1 twice"), std::string::npos);
   EXPECT_NE(ParseCoreList("0-16").status().message().find("more than 16"), std::string::npos);
 }
 
-TEST(CoreListTest, CpusThatTheMachineHasNot) {
+TEST(CoreListTest, RefusesCpusThatDoNotExist) {
   const std::string root = ::testing::TempDir() + "cpus";
   std::filesystem::remove_all(root);
   EXPECT_TRUE(CheckCpusExist({99}, root).ok());  // where nothing is known

@@ -5,7 +5,7 @@
 namespace pollux::tools {
 namespace {
 
-TEST(DurationTest, EveryUnit) {
+TEST(DurationTest, ParsesEveryUnit) {
   EXPECT_EQ(*ParseDurationNs("20ns"), 20);
   EXPECT_EQ(*ParseDurationNs("20us"), 20e3);
   EXPECT_EQ(*ParseDurationNs("1.5ms"), 1.5e6);
@@ -13,13 +13,13 @@ TEST(DurationTest, EveryUnit) {
   EXPECT_EQ(*ParseDurationNs("0s"), 0);
 }
 
-TEST(DurationTest, WhatIsNone) {
+TEST(DurationTest, RefusesInvalidDurations) {
   for (const char* text : {"", "us", "20", "20 us", "-1s", "20usx", "1e3us", "1.2.3us", "0x10us"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseDurationNs(text).status())) << text;
   }
 }
 
-TEST(DurationTest, LargestUnitThatFits) {
+TEST(DurationTest, FormatsInTheLargestUnitThatFits) {
   EXPECT_EQ(FormatDurationNs(0), "0ns");
   EXPECT_EQ(FormatDurationNs(999), "999ns");
   EXPECT_EQ(FormatDurationNs(1'000), "1.000us");

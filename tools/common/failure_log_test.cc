@@ -5,7 +5,7 @@
 namespace pollux::tools {
 namespace {
 
-TEST(FailureLogTest, OneLineUnlessEventsAreAskedFor) {
+TEST(FailureLogTest, AFailureIsOneLineWithoutEvents) {
   const SocketAddress local{.address = Gid::FromIpv4(0xC0000202), .port = 4711};
   const SocketAddress peer{.address = Gid::FromIpv4(0xC0000201), .port = 20049};
   EXPECT_EQ(FailureText(local, peer, "no answer", ""),

@@ -11,14 +11,14 @@
 namespace pollux::tools {
 namespace {
 
-TEST(HistogramTest, EmptyAndOne) {
+TEST(HistogramTest, PercentilesOfNoneAndOneValueAreExact) {
   auto histogram = std::make_unique<Histogram>();
   EXPECT_EQ(histogram->Percentile(0.5), 0u);
   histogram->Record(12345);
   for (double fraction : {0.001, 0.5, 1.0}) EXPECT_EQ(histogram->Percentile(fraction), 12345u);
 }
 
-TEST(HistogramTest, WithinTheStatedError) {
+TEST(HistogramTest, PercentilesStayWithinTheStatedError) {
   auto histogram = std::make_unique<Histogram>();
   std::mt19937_64 random(1);
   std::vector<uint64_t> values;
@@ -38,7 +38,7 @@ TEST(HistogramTest, WithinTheStatedError) {
   EXPECT_EQ(histogram->max(), values.back());
 }
 
-TEST(HistogramTest, BucketsComeInOrderAndHoldEveryValue) {
+TEST(HistogramTest, BucketsAreOrderedAndHoldEveryValue) {
   auto histogram = std::make_unique<Histogram>();
   auto more = std::make_unique<Histogram>();
   for (uint64_t value : {5, 5, 70'000}) histogram->Record(value);

@@ -13,7 +13,7 @@ namespace {
 
 void Await(int64_t ms) { usleep(static_cast<useconds_t>(ms * 1000)); }
 
-TEST(CatchInterrupts, TheSecondRequestEndsTheProcess) {
+TEST(CatchInterrupts, ASecondSignalEndsTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto insist = [] {
     CatchInterrupts();
@@ -25,7 +25,7 @@ TEST(CatchInterrupts, TheSecondRequestEndsTheProcess) {
   EXPECT_EXIT(insist(), testing::KilledBySignal(SIGTERM), "");
 }
 
-TEST(CatchInterrupts, AClosedPipeIsNoRequest) {
+TEST(CatchInterrupts, ASigpipeDoesNotCountAsARequest) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto write = [] {
     CatchInterrupts();

@@ -55,13 +55,13 @@ class LineLogTest : public testing::Test {
   std::array<int, 2> ends_{};
 };
 
-TEST_F(LineLogTest, InTheirOrder) {
+TEST_F(LineLogTest, LinesAreWrittenInOrder) {
   log->Write("one\n");
   log->Write("two\nthree\n");
   EXPECT_EQ(Read(14), "one\ntwo\nthree\n");
 }
 
-TEST_F(LineLogTest, WhatWaitsIsOutOnceFlushed) {
+TEST_F(LineLogTest, FlushWritesWaitingLines) {
   log->Flush();
   log->Write("one\n");
   log->Flush();
@@ -69,14 +69,14 @@ TEST_F(LineLogTest, WhatWaitsIsOutOnceFlushed) {
   EXPECT_EQ(ReadAll(), "one\n");
 }
 
-TEST_F(LineLogTest, WhatWaitsIsWrittenInTheEnd) {
+TEST_F(LineLogTest, DestructionWritesWaitingLines) {
   log->Write("one\n");
   log.reset();
   EXPECT_EQ(Read(4), "one\n");
 }
 
 // More than a pipe holds: nobody who writes waits, and what there is no room for is counted.
-TEST_F(LineLogTest, NobodyReads) {
+TEST_F(LineLogTest, LinesThatDoNotFitAreCounted) {
   // What the pipe takes, what the thread has in hand, what waits, and more.
   constexpr size_t kLines = 4 * LineLog::kMaxWaiting;
   const std::string line(4095, '.');

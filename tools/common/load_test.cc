@@ -73,7 +73,7 @@ TEST(LoadTest, ClosedLoopKeepsItsWindowFull) {
   EXPECT_NEAR(result.PerSecond(), 1e6, 2e4);
 }
 
-TEST(LoadTest, OpenLoopKeepsItsPace) {
+TEST(LoadTest, OpenLoopKeepsItsRate) {
   Server server({.count = 1000, .window = 8, .per_second = 100'000}, 1'000);
   const LoadResult result = server.Run();
   EXPECT_EQ(result.operations, 1000u);
@@ -84,7 +84,7 @@ TEST(LoadTest, OpenLoopKeepsItsPace) {
 
 // A stall of 1 ms at 100,000 a second meets a hundred operations, all but eight of which are not
 // even begun meanwhile. The first waits for all of it, each later one 9 us less.
-TEST(LoadTest, OpenLoopCountsWhatAStallCostsThoseThatWaitForTheWindow) {
+TEST(LoadTest, OpenLoopCountsTheDelayOfOperationsThatWaitForTheWindow) {
   constexpr uint64_t kStallNs = 1'000'000;
   const uint64_t at_ns = kStartNs + 5'000'000;
   Server open({.count = 1000, .window = 8, .per_second = 100'000}, 1'000, at_ns, kStallNs);
@@ -107,7 +107,7 @@ TEST(LoadTest, OpenLoopCountsWhatAStallCostsThoseThatWaitForTheWindow) {
 
 // A stall that outlasts the limit of time: the 300 operations that were due before it wait for the
 // window, and are not forgotten.
-TEST(LoadTest, OpenLoopCountsWhatWasDueBeforeItsLimit) {
+TEST(LoadTest, OpenLoopCountsOperationsDueBeforeItsLimit) {
   constexpr uint64_t kLimitNs = 10'000'000, kStallNs = 5'000'000;
   Server server({.count = 1'000'000, .window = 8, .limit_ns = kLimitNs, .per_second = 100'000},
                 1'000, kStartNs + 7'000'000, kStallNs);
@@ -120,14 +120,14 @@ TEST(LoadTest, OpenLoopCountsWhatWasDueBeforeItsLimit) {
   EXPECT_GE(slow, 250u);
 }
 
-TEST(LoadTest, EndsAtItsLimit) {
+TEST(LoadTest, EndsAtTheTimeLimit) {
   Server server({.count = 1'000'000, .window = 2, .limit_ns = 1'000'000}, 1'000);
   const LoadResult result = server.Run();
   EXPECT_TRUE(result.status.ok());
   EXPECT_NEAR(static_cast<double>(result.operations), 1'000, 10);
 }
 
-TEST(LoadTest, TheFirstFailureEndsItAndTheOthersAreWaitedFor) {
+TEST(LoadTest, TheFirstFailureEndsTheLoadAfterPendingOperations) {
   Server server({.count = 1000, .window = 4}, 1'000);
   server.FailAt(100);
   const LoadResult result = server.Run();
@@ -135,7 +135,7 @@ TEST(LoadTest, TheFirstFailureEndsItAndTheOthersAreWaitedFor) {
   EXPECT_LT(result.operations, 110u);
 }
 
-TEST(LoadTest, OperationsThatEndAtOnceDoNotRecur) {
+TEST(LoadTest, OperationsThatCompleteImmediatelyDoNotRecurse) {
   uint64_t now_ns = 0;
   bool done = false;
   Load* self = nullptr;
@@ -152,7 +152,7 @@ TEST(LoadTest, OperationsThatEndAtOnceDoNotRecur) {
   EXPECT_FALSE(load.Turn());
 }
 
-TEST(LoadTest, StoppedBeforeItsBeginning) {
+TEST(LoadTest, StopBeforeTheStartEndsTheLoad) {
   std::optional<LoadResult> result;
   Load load(
       {.count = 5}, [] { return uint64_t{1}; }, [](uint32_t) { FAIL(); },
@@ -163,7 +163,7 @@ TEST(LoadTest, StoppedBeforeItsBeginning) {
 }
 
 // A load that goes on beside another one, until that has ended, has the port alone after that.
-TEST(LoadTest, WhatEndsAfterItWasStoppedDoesNotCount) {
+TEST(LoadTest, OperationsCompletedAfterStopDoNotCount) {
   std::optional<LoadResult> result;
   uint64_t now_ns = kStartNs;
   Load load(
@@ -188,7 +188,7 @@ TEST(LoadTest, WhatEndsAfterItWasStoppedDoesNotCount) {
   EXPECT_EQ(result->PerSecond(), 2e6);
 }
 
-TEST(LoadTest, AFailureAfterItWasStoppedIsTold) {
+TEST(LoadTest, AFailureAfterStopIsReported) {
   std::optional<LoadResult> result;
   Load load(
       {.count = 5}, [] { return uint64_t{1}; }, [](uint32_t) {},
@@ -201,7 +201,7 @@ TEST(LoadTest, AFailureAfterItWasStoppedIsTold) {
 }
 
 // One that was done sooner does not count as if it had gone on at its pace.
-TEST(LoadTest, TogetherTheyTakeAsLongAsTheLongest) {
+TEST(LoadTest, CombinedLoadsLastAsLongAsTheLongest) {
   std::vector<LoadResult> loads(2);
   for (LoadResult& one : loads) {
     one.operations = 1000;

@@ -37,28 +37,28 @@ class LocalFileTest : public testing::Test {
   std::string directory_;
 };
 
-TEST_F(LocalFileTest, SourceTellsItsSize) {
+TEST_F(LocalFileTest, SourceReportsItsSize) {
   Fill("a", "12345");
   const SourceFile file(Path("a"));
   ASSERT_TRUE(file.status().ok()) << file.status();
   EXPECT_EQ(file.bytes(), 5u);
 }
 
-TEST_F(LocalFileTest, SourceMustBeThereAndRegular) {
+TEST_F(LocalFileTest, SourceMustExistAndBeRegular) {
   EXPECT_TRUE(absl::IsNotFound(SourceFile(Path("nosuch")).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(SourceFile(directory_).status()));
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_TRUE(absl::IsInvalidArgument(SourceFile(Path("pipe")).status()));
 }
 
-TEST_F(LocalFileTest, SourceMustTellItsSize) {
+TEST_F(LocalFileTest, SourceMustHaveASize) {
   EXPECT_TRUE(absl::IsInvalidArgument(SourceFile("/proc/self/status").status()));
   Fill("empty", "");
   EXPECT_TRUE(SourceFile(Path("empty")).status().ok());
 }
 
 // A file that grows while it is sent is not all sent.
-TEST_F(LocalFileTest, DigestIsOfSoManyBytes) {
+TEST_F(LocalFileTest, DigestCoversTheGivenNumberOfBytes) {
   constexpr size_t kMany = (size_t{1} << 20) + 5;  // more than are read at once
   Fill("a", std::string(kMany, 'x'));
   Fill("more", std::string(kMany, 'x') + "y");
@@ -93,7 +93,7 @@ TEST_F(LocalFileTest, DestinationReplacesOnlyWhenComplete) {
   EXPECT_EQ(st.st_mode & 07777, 0640u);
 }
 
-TEST_F(LocalFileTest, NewDestinationHasTheModeOfTheMask) {
+TEST_F(LocalFileTest, NewDestinationFollowsTheUmask) {
   const mode_t mask = umask(027);
   DestinationFile file(Path("a"));
   umask(mask);
@@ -103,7 +103,7 @@ TEST_F(LocalFileTest, NewDestinationHasTheModeOfTheMask) {
   EXPECT_EQ(st.st_mode & 07777, 0640u);
 }
 
-TEST_F(LocalFileTest, SymbolicLinkStays) {
+TEST_F(LocalFileTest, ASymbolicLinkIsKept) {
   Fill("a", "old");
   ASSERT_EQ(symlink("a", Path("link").c_str()), 0);
   DestinationFile file(Path("link"));

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kServerAddress = 0xC0000201, kClientAddress = 0xC0000202;
 constexpr uint16_t kPort = 7174;
-constexpr auto kPatience = std::chrono::seconds(100);  // not an expectation
+constexpr auto kTimeout = std::chrono::seconds(100);  // not an expectation
 
 engine::DeviceOptions DeviceWith(uint32_t workers, uint32_t address) {
   engine::DeviceOptions options;
@@ -52,7 +52,7 @@ class Client {
   absl::Status Stop() {
     node_->Run(core_, [this] { rping_->Stop(); });
     std::future<absl::Status> done = done_.get_future();
-    if (done.wait_for(kPatience) != std::future_status::ready) {
+    if (done.wait_for(kTimeout) != std::future_status::ready) {
       return absl::DeadlineExceededError("no answer to DREQ");
     }
     return done.get();
@@ -115,7 +115,7 @@ class NodeTest : public testing::Test {
   }
   // Until each has had so many answers.
   static void AwaitPings(const std::vector<std::unique_ptr<Client>>& clients, uint64_t pings) {
-    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    const auto give_up = std::chrono::steady_clock::now() + kTimeout;
     for (const auto& client : clients) {
       while (client->pings() < pings) {
         ASSERT_LT(std::chrono::steady_clock::now(), give_up);
@@ -127,7 +127,7 @@ class NodeTest : public testing::Test {
   std::vector<std::unique_ptr<RpingServer>> servers_;
 };
 
-TEST_F(NodeTest, ConnectionsOfAllCores) {
+TEST_F(NodeTest, ClientsOfAllCoresConnect) {
   ASSERT_NO_FATAL_FAILURE(Start(2, 2));
   EXPECT_EQ(server_->cores(), 2u);
   std::vector<std::unique_ptr<Client>> clients;
@@ -149,7 +149,7 @@ TEST_F(NodeTest, ConnectionsOfAllCores) {
   EXPECT_GE(client_->Counters().sent_pkts, sum.sent_pkts);
 }
 
-TEST_F(NodeTest, OfAHostsAddressesTheOneThatItHasAWayTo) {
+TEST_F(NodeTest, FirstReachableChoosesAnAddressWithARoute) {
   ASSERT_NO_FATAL_FAILURE(Start(1, 1));
   const Gid near = Gid::FromIpv4(kServerAddress), far = Gid::FromIpv4(0xC6336401);
   Gid other_version;
@@ -160,7 +160,7 @@ TEST_F(NodeTest, OfAHostsAddressesTheOneThatItHasAWayTo) {
 }
 
 // Whichever core a request comes to, the one that listens gets it.
-TEST_F(NodeTest, AServerOfOneCore) {
+TEST_F(NodeTest, RequestsReachTheOnlyCoreThatListens) {
   ASSERT_NO_FATAL_FAILURE(Start(3, 1));
   Unlisten(0);
   Unlisten(2);
@@ -171,7 +171,7 @@ TEST_F(NodeTest, AServerOfOneCore) {
   for (const auto& client : clients) EXPECT_FALSE(absl::IsDeadlineExceeded(client->Stop()));
 }
 
-TEST_F(NodeTest, NobodyListens) {
+TEST_F(NodeTest, WithoutAListenerAConnectIsRejected) {
   ASSERT_NO_FATAL_FAILURE(Start(2, 1));
   Unlisten(0);
   Unlisten(1);
@@ -185,12 +185,12 @@ TEST_F(NodeTest, NobodyListens) {
   });
   ASSERT_TRUE(made.ok()) << made.status();
   std::future<absl::Status> ended = done.get_future();
-  ASSERT_EQ(ended.wait_for(kPatience), std::future_status::ready);
+  ASSERT_EQ(ended.wait_for(kTimeout), std::future_status::ready);
   EXPECT_NE(ended.get().message().find("REJ reason 8"), std::string::npos);
   client_->Run([&] { made->reset(); });
 }
 
-TEST_F(NodeTest, AsManyCpusAsWorkers) {
+TEST_F(NodeTest, TheNumberOfCpusMustMatchTheWorkers) {
   auto pair =
       engine::Device::OpenPair(DeviceWith(2, kServerAddress), DeviceWith(1, kClientAddress));
   ASSERT_TRUE(pair.ok()) << pair.status();

@@ -33,7 +33,7 @@ class OptionsTest : public ::testing::Test {
   bool on_ = false;
 };
 
-TEST_F(OptionsTest, OptionsAndOperandsInAnyOrder) {
+TEST_F(OptionsTest, OptionsAndOperandsMayBeMixed) {
   const auto operands = Parse({"--name=x", "file", "--count", "10", "--rate", "0.5", "--json"});
   ASSERT_TRUE(operands.ok()) << operands.status();
   EXPECT_THAT(*operands, ElementsAre("file"));
@@ -43,7 +43,7 @@ TEST_F(OptionsTest, OptionsAndOperandsInAnyOrder) {
   EXPECT_TRUE(on_);
 }
 
-TEST_F(OptionsTest, LettersStandForOptions) {
+TEST_F(OptionsTest, LettersAreShortFormsOfOptions) {
   options_.Letter("count", 'C');
   options_.Letter("json", 'j');
   const auto operands = Parse({"-C", "7", "file", "-j"});
@@ -56,7 +56,7 @@ TEST_F(OptionsTest, LettersStandForOptions) {
   EXPECT_FALSE(Parse({"-n", "x", "file"}).ok());  // has no letter
 }
 
-TEST_F(OptionsTest, MistakesAreNamed) {
+TEST_F(OptionsTest, ErrorsNameTheInvalidArgument) {
   const struct {
     std::vector<std::string> arguments;
     const char* message;
@@ -85,7 +85,7 @@ TEST_F(OptionsTest, HelpListsEverything) {
   }
 }
 
-TEST_F(OptionsTest, HelpAsJsonHasTheSame) {
+TEST_F(OptionsTest, JsonHelpMatchesTextHelp) {
   options_.Letter("count", 'C');
   SetHelpFormat(HelpFormat::kJson);
   const auto help = nlohmann::json::parse(options_.Help());

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 // Longer than a label may be (RFC 1035 section 2.3.4): no resolver asks anybody for it.
 const std::string kNobody(64, 'x');
 
-TEST(ResolveHost, AddressesAreThemselves) {
+TEST(ResolveHost, AddressesResolveToThemselves) {
   for (const char* text : {"192.0.2.1", "2001:db8::1", "127.0.0.1", "::"}) {
     const auto addresses = ResolveHost(text);
     ASSERT_TRUE(addresses.ok()) << addresses.status();
@@ -22,19 +22,19 @@ TEST(ResolveHost, AddressesAreThemselves) {
 }
 
 // Of a typing error in an address no name server is asked.
-TEST(ResolveHost, WhatIsNeither) {
+TEST(ResolveHost, InvalidAddressesAreNotResolved) {
   for (const char* text : {"", ".", "192.0.2", "192.0.2.256", "192.0.2.1.", "2001:db8::x", "1"}) {
     EXPECT_EQ(ResolveHost(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
 }
 
-TEST(ResolveHost, ANameThatNobodyKnows) {
+TEST(ResolveHost, AnUnknownNameIsNotFound) {
   const absl::Status status = ResolveHost(kNobody).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr(kNobody));
 }
 
-TEST(ResolvePeer, Hosts) {
+TEST(ResolvePeer, UnicastAddressesAreAccepted) {
   for (const char* text : {"192.0.2.1", "2001:db8::1", "fe80::1"}) {
     const auto addresses = ResolvePeer(text);
     ASSERT_TRUE(addresses.ok()) << addresses.status();
@@ -42,7 +42,7 @@ TEST(ResolvePeer, Hosts) {
   }
 }
 
-TEST(ResolvePeer, ScopeOfLinkLocal) {
+TEST(ResolvePeer, OnlyLinkLocalAddressesMayHaveAScope) {
   const auto addresses = ResolvePeer("fe80::1%eth0");
   ASSERT_TRUE(addresses.ok()) << addresses.status();
   EXPECT_THAT(*addresses, ElementsAre(*pollux::ParseAddress("fe80::1")));
@@ -50,7 +50,7 @@ TEST(ResolvePeer, ScopeOfLinkLocal) {
   EXPECT_FALSE(ResolvePeer("192.0.2.1%eth0").ok());
 }
 
-TEST(ResolvePeer, Refused) {
+TEST(ResolvePeer, AddressesThatAreNoPeerAreRefused) {
   for (const char* text : {"", "%", "0.0.0.0", "127.0.0.1", "224.1.1.1", "255.255.255.255",
                            "::", "::1", "ff02::1", "ff02::1%eth0"}) {
     EXPECT_EQ(ResolvePeer(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
@@ -59,7 +59,7 @@ TEST(ResolvePeer, Refused) {
 }
 
 // By every resolver this host itself.
-TEST(ResolvePeer, ANameOfThisHostAlone) {
+TEST(ResolvePeer, ANameOfTheLocalHostIsRefused) {
   const absl::Status status = ResolvePeer("localhost").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("is not the address of one host"));

@@ -7,7 +7,7 @@
 namespace pollux::tools {
 namespace {
 
-TEST(ReportTest, Units) {
+TEST(ReportTest, ValuesAreFormattedWithUnits) {
   EXPECT_EQ(Grouped(0), "0");
   EXPECT_EQ(Grouped(999), "999");
   EXPECT_EQ(Grouped(1000), "1,000");
@@ -22,7 +22,7 @@ TEST(ReportTest, TableAligns) {
   EXPECT_EQ(Table({{"a", "1"}, {"long", "2"}}), "  a     1\n  long  2\n");
 }
 
-TEST(ReportTest, CongestionCounters) {
+TEST(ReportTest, CongestionCountersAreAddedToJson) {
   transport::Counters counters;
   counters.rp_cnp_handled = 1;
   counters.rp_cnp_ignored = 2;
@@ -34,7 +34,7 @@ TEST(ReportTest, CongestionCounters) {
                          R"("np_ecn_marked_roce_packets":4})");
 }
 
-TEST(ReportTest, AShellTakesItAsOneWord) {
+TEST(ReportTest, ShellQuotedIsOneShellWord) {
   EXPECT_EQ(ShellQuoted("192.0.2.1:/srv/a-b_c"), "192.0.2.1:/srv/a-b_c");
   EXPECT_EQ(ShellQuoted("/srv/a b"), "'/srv/a b'");
   EXPECT_EQ(ShellQuoted("[2001:db8::1]:/srv"), "'[2001:db8::1]:/srv'");
@@ -43,7 +43,7 @@ TEST(ReportTest, AShellTakesItAsOneWord) {
   EXPECT_EQ(ShellQuoted(""), "''");
 }
 
-TEST(ReportTest, UsageAndFailureHaveTheirOwnStatus) {
+TEST(ReportTest, UsageErrorsAndFailuresHaveDifferentExitStatuses) {
   EXPECT_EQ(Fail("x", absl::InvalidArgumentError("m")), kExitUsage);
   EXPECT_EQ(Fail("x", absl::UnavailableError("m")), kExitFailure);
 }

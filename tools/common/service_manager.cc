@@ -9,18 +9,18 @@ namespace pollux::tools {
 namespace {
 
 constexpr int kMaxHeartbeatMs = 1000;
-// sd_watchdog_enabled(3) recommends half of the manager's patience; this leaves room for a late
+// sd_watchdog_enabled(3) recommends half of the manager's timeout; this leaves room for a late
 // one.
 constexpr uint64_t kHeartbeatsInTime = 3;
 
 }  // namespace
 
 ServiceManager::ServiceManager(Node* node) : node_(node), heartbeat_ms_(kMaxHeartbeatMs) {
-  uint64_t patience_us = 0;
-  watched_ = sd_watchdog_enabled(0, &patience_us) > 0;
+  uint64_t timeout_us = 0;
+  watched_ = sd_watchdog_enabled(0, &timeout_us) > 0;
   if (watched_) {
     heartbeat_ms_ = static_cast<int>(
-        std::clamp<uint64_t>(patience_us / 1000 / kHeartbeatsInTime, 1, kMaxHeartbeatMs));
+        std::clamp<uint64_t>(timeout_us / 1000 / kHeartbeatsInTime, 1, kMaxHeartbeatMs));
   }
   sd_notify(0, "READY=1");
 }

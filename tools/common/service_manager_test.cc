@@ -55,8 +55,8 @@ class ServiceManagerTest : public testing::Test {
   }
   // What came next; empty if nothing has within 100 ms.
   std::string Told() {
-    const timeval patience{.tv_usec = 100'000};
-    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const timeval timeout{.tv_usec = 100'000};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     char text[64];
     const ssize_t length = recv(socket_, text, sizeof text, 0);
     return length < 0 ? "" : std::string(text, static_cast<size_t>(length));
@@ -67,7 +67,7 @@ class ServiceManagerTest : public testing::Test {
   std::unique_ptr<engine::Device> peer_;
 };
 
-TEST_F(ServiceManagerTest, ToldOfBeginningAndEnd) {
+TEST_F(ServiceManagerTest, ReadyAndStoppingAreReported) {
   {
     ServiceManager manager(node_.get());
     EXPECT_EQ(Told(), "READY=1");
@@ -78,7 +78,7 @@ TEST_F(ServiceManagerTest, ToldOfBeginningAndEnd) {
   EXPECT_EQ(Told(), "STOPPING=1");
 }
 
-TEST_F(ServiceManagerTest, HeartbeatsAreMoreFrequentThanTheWatchdogAsksFor) {
+TEST_F(ServiceManagerTest, HeartbeatIsAThirdOfTheWatchdogInterval) {
   setenv("WATCHDOG_USEC", "600000", 1);
   ServiceManager manager(node_.get());
   EXPECT_EQ(manager.heartbeat_ms(), 200);

@@ -81,16 +81,16 @@ void ExpectFirstFrame(const std::string& path, uint64_t nanoseconds) {
   EXPECT_EQ((*frame)->original_bytes, 16u);
 }
 
-TEST(CaptureReaderTest, ClassicBothByteOrdersAndResolutions) {
+TEST(CaptureReaderTest, ReadsClassicPcapInBothByteOrdersAndResolutions) {
   ExpectFirstFrame(Write("le_us", Classic(false, 0xA1B2C3D4, 250)), 250000);
   ExpectFirstFrame(Write("be_us", Classic(true, 0xA1B2C3D4, 250)), 250000);
   ExpectFirstFrame(Write("le_ns", Classic(false, 0xA1B23C4D, 250)), 250);
   ExpectFirstFrame(Write("be_ns", Classic(true, 0xA1B23C4D, 250)), 250);
 }
 
-TEST(CaptureReaderTest, PcapNg) { ExpectFirstFrame(Write("ng", PcapNg()), 250000); }
+TEST(CaptureReaderTest, ReadsPcapNg) { ExpectFirstFrame(Write("ng", PcapNg()), 250000); }
 
-TEST(CaptureReaderTest, Gzip) {
+TEST(CaptureReaderTest, ReadsGzip) {
   const std::string bytes = Classic(false, 0xA1B2C3D4, 250);
   const std::string path = testing::TempDir() + "classic.gz";
   const gzFile file = gzopen(path.c_str(), "wb");
@@ -100,7 +100,7 @@ TEST(CaptureReaderTest, Gzip) {
   ExpectFirstFrame(path, 250000);
 }
 
-TEST(CaptureReaderTest, CutFrameTellsItsOriginalLengthAndTheFileEnds) {
+TEST(CaptureReaderTest, ATruncatedFrameHasItsOriginalLength) {
   auto reader = CaptureReader::Open(Write("two", Classic(false, 0xA1B2C3D4, 0)));
   ASSERT_TRUE(reader.ok());
   ASSERT_TRUE(reader->Next().ok());
@@ -114,7 +114,7 @@ TEST(CaptureReaderTest, CutFrameTellsItsOriginalLengthAndTheFileEnds) {
   EXPECT_FALSE(end->has_value());
 }
 
-TEST(CaptureReaderTest, FileThatEndsInAFrameIsDataLoss) {
+TEST(CaptureReaderTest, AFileThatEndsWithinAFrameIsDataLoss) {
   std::string bytes = Classic(false, 0xA1B2C3D4, 0);
   bytes.pop_back();
   auto reader = CaptureReader::Open(Write("cut", bytes));
@@ -123,7 +123,7 @@ TEST(CaptureReaderTest, FileThatEndsInAFrameIsDataLoss) {
   EXPECT_EQ(reader->Next().status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST(CaptureReaderTest, Refusals) {
+TEST(CaptureReaderTest, UnsupportedFilesAreRefused) {
   EXPECT_EQ(CaptureReader::Open(testing::TempDir() + "none").status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_EQ(CaptureReader::Open(Write("text", "root:x:0:0:root:/root:/bin/bash\n")).status().code(),
@@ -133,7 +133,7 @@ TEST(CaptureReaderTest, Refusals) {
   EXPECT_NE(status.message().find("IEEE802_11"), std::string::npos) << status;
 }
 
-TEST(CaptureReaderTest, LinkTypes) {
+TEST(CaptureReaderTest, LinkTypesAreRecognized) {
   const std::pair<uint32_t, LinkType> kTypes[] = {{kEthernet, LinkType::kEthernet},
                                                   {113, LinkType::kLinuxCooked},
                                                   {276, LinkType::kLinuxCooked2},

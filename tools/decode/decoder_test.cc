@@ -64,7 +64,7 @@ TEST(DecoderTest, EveryVectorDecodesWithoutProblem) {
   }
 }
 
-TEST(DecoderTest, SummariesSayWhatMatters) {
+TEST(DecoderTest, SummariesContainTheMainFields) {
   const std::pair<const char*, const char*> kCases[] = {
       {"rc_send_only_v4_len5", "RC SEND Only QPN 0x000012 PSN 0x000105 ack-req 5 bytes"},
       {"rc_send_only_imm", " immediate 0x"},
@@ -103,7 +103,7 @@ TEST(DecoderTest, SummariesSayWhatMatters) {
   }
 }
 
-TEST(DecoderTest, FieldsOfConnectionRequest) {
+TEST(DecoderTest, FieldsOfAConnectionRequestAreDecoded) {
   const Json cm = Decode("cm_req_tcp_20049_rfc8797").fields["cm"];
   EXPECT_EQ(cm["message"], "REQ");
   EXPECT_EQ(cm["port_space"], "RDMA_PS_TCP");
@@ -116,7 +116,7 @@ TEST(DecoderTest, FieldsOfConnectionRequest) {
   EXPECT_FALSE(cm.contains("alternate"));
 }
 
-TEST(DecoderTest, ChunkLists) {
+TEST(DecoderTest, ChunkListsAreDecoded) {
   const Json both = Decode("rpcrdma_call_read_and_write_chunk").fields["rpcrdma"];
   EXPECT_EQ(both["procedure"], "RDMA_MSG");
   ASSERT_EQ(both["read_list"].size(), 1u);
@@ -129,14 +129,14 @@ TEST(DecoderTest, ChunkLists) {
   EXPECT_EQ(long_call["reply_chunk"].size(), 1u);
 }
 
-TEST(DecoderTest, VlanAndIpv6) {
+TEST(DecoderTest, VlanTagsAndIpv6AreDecoded) {
   const DecodedFrame tagged = Decode("rc_send_only_vlan_len4");
   EXPECT_TRUE(tagged.fields["eth"].contains("vlan"));
   EXPECT_EQ(tagged.source, "192.0.2.1");
   EXPECT_THAT(Decode("rc_send_only_v6_len5").source, HasSubstr(":"));
 }
 
-TEST(DecoderTest, RpcRdmaWhereTheCmExchangeSaysSo) {
+TEST(DecoderTest, RpcRdmaIsDecodedOnConnectionsOfItsPorts) {
   auto reader = CaptureReader::Open(std::string(kCaptures) + "nfs_v3.pcap.gz");
   ASSERT_TRUE(reader.ok()) << reader.status();
   Decoder decoder({});
@@ -155,7 +155,7 @@ TEST(DecoderTest, RpcRdmaWhereTheCmExchangeSaysSo) {
   EXPECT_FALSE(Decode(Vectors().at("rpcrdma_msg_empty_lists")).fields.contains("rpcrdma"));
 }
 
-TEST(DecoderTest, DamageIsNamed) {
+TEST(DecoderTest, DamageIsReported) {
   Frame bad = Vectors().at("rc_ack");
   bad.back() ^= 1;
   EXPECT_THAT(Decode(bad).problem, HasSubstr("wrong ICRC"));
@@ -180,7 +180,7 @@ DecodedFrame DecodeCut(const std::string& vector, size_t length) {
   return Decoder({.rpcrdma = vector.starts_with("rpcrdma")}).Decode(cut, whole.size());
 }
 
-TEST(DecoderTest, EveryCutIsNamedAndFailsNothing) {
+TEST(DecoderTest, EveryTruncationIsReportedAndNotAFailure) {
   for (const auto& [name, whole] : Vectors()) {
     for (size_t length = 0; length < whole.size(); ++length) {
       const DecodedFrame decoded = DecodeCut(name, length);
@@ -196,7 +196,7 @@ TEST(DecoderTest, EveryCutIsNamedAndFailsNothing) {
   }
 }
 
-TEST(DecoderTest, HeadersOfACutFrameThatAreWholeAreShown) {
+TEST(DecoderTest, CompleteHeadersOfATruncatedFrameAreShown) {
   const char* const name = "rc_write_first_pmtu256";
   const DecodedFrame whole = Decode(name);
   const std::pair<const char*, size_t> kEnds[] = {
@@ -214,7 +214,7 @@ TEST(DecoderTest, HeadersOfACutFrameThatAreWholeAreShown) {
   EXPECT_TRUE(DecodeCut("rocev1_rc_ack", 14 + 40 + 12).fields.contains("bth"));
 }
 
-TEST(DecoderTest, CutLinesAndJson) {
+TEST(DecoderTest, TruncationIsShownInLinesAndJson) {
   const DecodedFrame decoded = DecodeCut("rc_write_first_pmtu256", 60);
   EXPECT_THAT(ToLine({}, decoded), HasSubstr("  (ICRC not checked: cut to 60 of "));
   const Json json = Json::parse(ToJsonLine({}, decoded));
@@ -222,7 +222,7 @@ TEST(DecoderTest, CutLinesAndJson) {
   EXPECT_EQ(json["cut"], decoded.cut);
 }
 
-TEST(DecoderTest, FrameShorterThanItsHeadersSayFailsWithWhatThereIs) {
+TEST(DecoderTest, AFrameShorterThanItsLengthFieldsIsAPartlyDecodedFailure) {
   Frame bad = Vectors().at("rc_write_first_pmtu256");
   bad.resize(80);
   const DecodedFrame decoded = Decode(bad);
@@ -232,7 +232,7 @@ TEST(DecoderTest, FrameShorterThanItsHeadersSayFailsWithWhatThereIs) {
   EXPECT_EQ(decoded.cut, "");
 }
 
-TEST(DecoderTest, CutForeignFramesAreToldByTheirNextHeader) {
+TEST(DecoderTest, TruncatedForeignFramesAreNamedByTheirNextHeader) {
   Frame icmp6 = Vectors().at("rc_send_only_v6_len5");
   icmp6[20] = 58;
   icmp6.resize(34);
@@ -250,7 +250,7 @@ Frame Inserted(const std::string& vector, size_t at, const Frame& bytes) {
   return frame;
 }
 
-TEST(DecoderTest, StackedTags) {
+TEST(DecoderTest, StackedVlanTagsAreDecoded) {
   const DecodedFrame decoded = Decode(
       Inserted("rc_send_only_v4_len5", 12, {0x88, 0xA8, 0, 5, 0x81, 0, 0, 6, 0x81, 0, 0, 7}));
   EXPECT_EQ(decoded.problem, "");
@@ -259,7 +259,7 @@ TEST(DecoderTest, StackedTags) {
   EXPECT_EQ(decoded.fields["icrc"]["valid"], true);
 }
 
-TEST(DecoderTest, OtherLinkTypes) {
+TEST(DecoderTest, OtherLinkTypesAreDecoded) {
   const Frame& whole = Vectors().at("rc_send_only_v4_len5");
   const Frame ip(whole.begin() + 14, whole.end());
   Frame sll = {0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 9, 0, 0, 0x08, 0};
@@ -284,7 +284,7 @@ void FixIpv4(Frame* frame) {
   StoreBe16(header + wire::ipv4::kChecksum, wire::InternetChecksum(header, bytes));
 }
 
-TEST(DecoderTest, Ipv4OptionsAreSteppedOverAndNamed) {
+TEST(DecoderTest, Ipv4OptionsAreSkippedAndNamed) {
   Frame frame = Inserted("rc_send_only_v4_len5", 34, {1, 1, 1, 0});
   frame[14] = 0x46;
   frame[17] += 4;
@@ -301,7 +301,7 @@ TEST(DecoderTest, Ipv4OptionsAreSteppedOverAndNamed) {
   EXPECT_TRUE(decoded.fields.contains("bth"));
 }
 
-TEST(DecoderTest, Ipv6ExtensionHeadersAreSteppedOverAndNamed) {
+TEST(DecoderTest, Ipv6ExtensionHeadersAreSkippedAndNamed) {
   const std::pair<uint8_t, const char*> kExtensions[] = {
       {0, "hop-by-hop"}, {43, "routing"}, {60, "destination options"}};
   for (const auto& [next_header, name] : kExtensions) {
@@ -344,7 +344,7 @@ TEST(DecoderTest, ForeignFramesAreNamedAndPass) {
   EXPECT_THAT(Decode(Frame(3, 0)).summary, HasSubstr("too short"));
 }
 
-TEST(TextTest, LineDetailsAndJson) {
+TEST(TextTest, LineDetailsAndJsonShowTheFrame) {
   const DecodedFrame decoded = Decode("rc_ack");
   EXPECT_THAT(ToLine({.number = 3, .ns = 0, .since_first = 1'000'000'002}, decoded),
               HasSubstr("     3     1.000000002  192.0.2."));

@@ -46,7 +46,7 @@ Bytes Ipv6(const Bytes& extensions, uint16_t place = 0) {
   return packet;
 }
 
-TEST(IpLayerTest, Ipv4WithAndWithoutOptions) {
+TEST(IpLayerTest, Ipv4ParsesWithAndWithoutOptions) {
   const auto plain = ParseIpLayer(kEtherTypeIpv4, Ipv4(5, 0x4000));
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->protocol, kUdp);
@@ -62,7 +62,7 @@ TEST(IpLayerTest, Ipv4WithAndWithoutOptions) {
   EXPECT_EQ(options->fields["options_bytes"], 8);
 }
 
-TEST(IpLayerTest, FragmentsSayWhere) {
+TEST(IpLayerTest, FragmentsHaveTheirOffset) {
   const auto first = ParseIpLayer(kEtherTypeIpv4, Ipv4(5, 0x2000));
   EXPECT_TRUE(first->fragment);
   EXPECT_FALSE(first->IsLaterFragment());
@@ -78,7 +78,7 @@ TEST(IpLayerTest, FragmentsSayWhere) {
   EXPECT_FALSE(ParseIpLayer(kEtherTypeIpv6, Ipv6({kFragment}, 0))->fragment);
 }
 
-TEST(IpLayerTest, ExtensionHeadersAreSteppedOver) {
+TEST(IpLayerTest, ExtensionHeadersAreSkipped) {
   const auto ip = ParseIpLayer(kEtherTypeIpv6, Ipv6({kHopByHop, kRouting, kOptions}));
   ASSERT_TRUE(ip);
   EXPECT_EQ(ip->protocol, kUdp);
@@ -88,14 +88,14 @@ TEST(IpLayerTest, ExtensionHeadersAreSteppedOver) {
   EXPECT_EQ(ip->between, "IPv6 hop-by-hop options, routing, destination options");
 }
 
-TEST(IpLayerTest, ExtensionHeadersAtTheLimitAndOnePast) {
+TEST(IpLayerTest, ExtensionHeadersAreBounded) {
   EXPECT_EQ(ParseIpLayer(kEtherTypeIpv6, Ipv6(Bytes(kMaxExtensionHeaders, kOptions)))->protocol,
             kUdp);
   EXPECT_FALSE(
       ParseIpLayer(kEtherTypeIpv6, Ipv6(Bytes(kMaxExtensionHeaders + 1, kOptions)))->protocol);
 }
 
-TEST(IpLayerTest, CutPacketsAsFarAsTheyGo) {
+TEST(IpLayerTest, TruncatedPacketsAreParsedToTheirEnd) {
   const Bytes six = Ipv6({kOptions});
   EXPECT_FALSE(ParseIpLayer(kEtherTypeIpv6, {six.data(), 6})->protocol);
   EXPECT_FALSE(ParseIpLayer(kEtherTypeIpv6, {six.data(), 41})->protocol);
@@ -113,7 +113,7 @@ TEST(IpLayerTest, CutPacketsAsFarAsTheyGo) {
   EXPECT_EQ(ParseIpLayer(kEtherTypeIpv4, {four.data(), 10})->protocol, kUdp);
 }
 
-TEST(IpLayerTest, NoIpHeader) {
+TEST(IpLayerTest, InvalidIpHeadersAreNotParsed) {
   EXPECT_FALSE(ParseIpLayer(kEtherTypeIpv4, {}));
   EXPECT_FALSE(ParseIpLayer(kEtherTypeIpv4, Ipv6({})));
   EXPECT_FALSE(ParseIpLayer(kEtherTypeIpv6, Ipv4(5, 0)));

@@ -20,7 +20,7 @@ Bytes Tagged(const std::vector<uint16_t>& tags) {
   return frame;
 }
 
-TEST(LinkLayerTest, Ethernet) {
+TEST(LinkLayerTest, EthernetHeadersParse) {
   const auto link = ParseLinkLayer(LinkType::kEthernet, Tagged({}));
   ASSERT_TRUE(link);
   EXPECT_EQ(link->name, "eth");
@@ -31,7 +31,7 @@ TEST(LinkLayerTest, Ethernet) {
   EXPECT_FALSE(link->fields.contains("vlan"));
 }
 
-TEST(LinkLayerTest, OneTagAndStackedTags) {
+TEST(LinkLayerTest, OneTagAndStackedTagsParse) {
   const auto one = ParseLinkLayer(LinkType::kEthernet, Tagged({0x8100}));
   ASSERT_TRUE(one);
   EXPECT_EQ(one->bytes, 18u);
@@ -46,14 +46,14 @@ TEST(LinkLayerTest, OneTagAndStackedTags) {
   EXPECT_EQ(two->fields["tags"][1]["vlan"], 16);
 }
 
-TEST(LinkLayerTest, TagsAtTheLimitAndOnePast) {
+TEST(LinkLayerTest, TagsAreBounded) {
   const std::vector<uint16_t> most(kMaxVlanTags, 0x8100);
   EXPECT_EQ(ParseLinkLayer(LinkType::kEthernet, Tagged(most))->ether_type, 0x0800);
   const std::vector<uint16_t> more(kMaxVlanTags + 1, 0x8100);
   EXPECT_EQ(ParseLinkLayer(LinkType::kEthernet, Tagged(more))->ether_type, 0x8100);
 }
 
-TEST(LinkLayerTest, Cooked) {
+TEST(LinkLayerTest, LinuxCookedHeadersParse) {
   const Bytes sll = {0, 4, 0, 1, 0, 6, 2, 0, 0, 0, 0, 9, 0, 0, 0x86, 0xDD, 0x60};
   const auto link = ParseLinkLayer(LinkType::kLinuxCooked, sll);
   ASSERT_TRUE(link);
@@ -65,7 +65,7 @@ TEST(LinkLayerTest, Cooked) {
   EXPECT_EQ(link->bytes, 16u);
 }
 
-TEST(LinkLayerTest, Cooked2) {
+TEST(LinkLayerTest, LinuxCookedVersion2HeadersParse) {
   const Bytes sll2 = {0x81, 0, 0, 0, 0, 0, 0, 7, 0, 1,    9,    6,
                       2,    0, 0, 0, 0, 9, 0, 0, 0, 0x64, 0x08, 0};
   const auto link = ParseLinkLayer(LinkType::kLinuxCooked2, sll2);
@@ -77,14 +77,14 @@ TEST(LinkLayerTest, Cooked2) {
   EXPECT_EQ(link->bytes, 24u);
 }
 
-TEST(LinkLayerTest, NoHeader) {
+TEST(LinkLayerTest, WithoutAHeaderTheIpVersionGivesTheEtherType) {
   EXPECT_EQ(ParseLinkLayer(LinkType::kIp, Bytes{0x45})->ether_type, 0x0800);
   EXPECT_EQ(ParseLinkLayer(LinkType::kIp, Bytes{0x60})->ether_type, 0x86DD);
   EXPECT_EQ(ParseLinkLayer(LinkType::kIp, Bytes{0x10})->ether_type, 0);
   EXPECT_EQ(ParseLinkLayer(LinkType::kIp, Bytes{0x45})->bytes, 0u);
 }
 
-TEST(LinkLayerTest, AsEthernetWouldCarryIt) {
+TEST(LinkLayerTest, ToEthernetConvertsOtherLinkTypes) {
   const Bytes expected = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x86, 0xDD, 0x60, 1};
   EXPECT_EQ(ToEthernet(LinkType::kIp, Bytes{0x60, 1}), expected);
   const Bytes sll = {0, 4, 0, 1, 0, 6, 2, 0, 0, 0, 0, 9, 0, 0, 0x86, 0xDD, 0x60, 1};
@@ -92,7 +92,7 @@ TEST(LinkLayerTest, AsEthernetWouldCarryIt) {
   EXPECT_TRUE(ToEthernet(LinkType::kLinuxCooked, {sll.data(), 15}).empty());
 }
 
-TEST(LinkLayerTest, NothingOfACutHeader) {
+TEST(LinkLayerTest, TruncatedHeadersAreRejected) {
   const Bytes tagged = Tagged({0x88A8, 0x8100});
   for (size_t length = 0; length < 22; ++length) {
     EXPECT_FALSE(ParseLinkLayer(LinkType::kEthernet, {tagged.data(), length})) << length;

@@ -77,7 +77,7 @@ class ExaminationTest : public FakeHostTest {
 
 using Strings = std::vector<std::string>;
 
-TEST_F(ExaminationTest, NothingIsLackingOnAPreparedHost) {
+TEST_F(ExaminationTest, NothingIsMissingOnAPreparedHost) {
   for (const auto& [netdev, port] : {std::pair("eth0", ""),
                                      {"", "0000:03:00.0"},
                                      {"", ""},
@@ -98,7 +98,7 @@ TEST_F(ExaminationTest, NothingIsLackingOnAPreparedHost) {
 }
 
 // Without any file, each finding is lacking or advice, and has a command.
-TEST_F(ExaminationTest, EmptyTree) {
+TEST_F(ExaminationTest, WithoutAnyFileEachFindingHasACommand) {
   std::filesystem::remove_all(host_.root);
   std::filesystem::create_directory(host_.root);
   EXPECT_EQ(Names(All("eth0"), true), (Strings{"sysfs", "CAP_NET_RAW", "CAP_NET_ADMIN"}));
@@ -112,23 +112,23 @@ TEST_F(ExaminationTest, EmptyTree) {
   }
 }
 
-TEST_F(ExaminationTest, Version) {
+TEST_F(ExaminationTest, AnotherDpdkVersionIsReported) {
   host_.dpdk_version = "DPDK 23.11.0";
   EXPECT_EQ(Names(All("eth0"), false), Strings{"DPDK"});
 }
 
-TEST_F(ExaminationTest, InterfaceThatIsNotThere) {
+TEST_F(ExaminationTest, AMissingInterfaceIsReported) {
   const std::vector<Finding> findings = All("eth1");
   EXPECT_EQ(Names(findings, true), Strings{"interface"});
 }
 
-TEST_F(ExaminationTest, Loopback) {
+TEST_F(ExaminationTest, ALoopbackInterfaceIsReported) {
   facts_.loopback = true;
   EXPECT_EQ(Names(All("eth0"), true), Strings{"interface"});
   EXPECT_EQ(OfNetdev("interface").found, "loopback addresses are not served");
 }
 
-TEST_F(ExaminationTest, Link) {
+TEST_F(ExaminationTest, LinkStateIsReported) {
   facts_.up = false;
   EXPECT_EQ(OfNetdev("link").command, "ip link set eth0 up");
   EXPECT_TRUE(OfNetdev("link").lacking());
@@ -138,7 +138,7 @@ TEST_F(ExaminationTest, Link) {
   EXPECT_TRUE(OfNetdev("link").lacking());
 }
 
-TEST_F(ExaminationTest, MtuAndPathMtu) {
+TEST_F(ExaminationTest, AnMtuBelowTheLargestPathMtuIsReported) {
   facts_.mtu = 1500;
   Finding mtu = OfNetdev("MTU");
   EXPECT_STREQ(mtu.state(), "advice");
@@ -154,7 +154,7 @@ TEST_F(ExaminationTest, MtuAndPathMtu) {
   EXPECT_TRUE(One("MTU", "", "net_af_xdp0,iface=eth0").good);
 }
 
-TEST(PathMtuTest, EachStepAndOneBelow) {
+TEST(PathMtuTest, EachPathMtuNeedsItsInterfaceMtu) {
   EXPECT_EQ(PathMtuOf(0), 0u);
   EXPECT_EQ(PathMtuOf(351), 0u);
   EXPECT_EQ(PathMtuOf(352), 256u);
@@ -164,7 +164,7 @@ TEST(PathMtuTest, EachStepAndOneBelow) {
   EXPECT_EQ(PathMtuOf(9000), 4096u);
 }
 
-TEST_F(ExaminationTest, AddressOfASharedInterfaceAndOfOneTakenOver) {
+TEST_F(ExaminationTest, OnlyASharedInterfaceNeedsAnAddress) {
   facts_.addresses = 0;
   EXPECT_TRUE(OfNetdev("address").lacking());
   EXPECT_TRUE(One("address", "", "net_af_packet0,iface=eth0").good);
@@ -175,7 +175,7 @@ TEST_F(ExaminationTest, AddressOfASharedInterfaceAndOfOneTakenOver) {
   EXPECT_EQ(advice.command, "# use --netdev eth0");
 }
 
-TEST_F(ExaminationTest, RocePortOfAProcess) {
+TEST_F(ExaminationTest, TheProcessThatUsesTheRocePortIsNamed) {
   facts_.roce_port_taken = true;
   UdpSocket("/proc/net/udp", 4791, 77);
   Write("/proc/123/comm", "pollux\n");
@@ -196,7 +196,7 @@ TEST_F(ExaminationTest, RocePortOfAProcess) {
   EXPECT_STREQ(One("UDP port 4791", "").state(), "advice");
 }
 
-TEST_F(ExaminationTest, RocePortOfRxe) {
+TEST_F(ExaminationTest, RxeUsingTheRocePortIsReported) {
   facts_.roce_port_taken = true;
   UdpSocket("/proc/net/udp", 4791, 77);
   EXPECT_EQ(OfNetdev("UDP port 4791").found,
@@ -212,7 +212,7 @@ TEST_F(ExaminationTest, RocePortOfRxe) {
   EXPECT_EQ(OfNetdev("UDP port 4791").command, "rdma link delete rxe1");
 }
 
-TEST_F(ExaminationTest, CapabilitiesThatEachKindNeeds) {
+TEST_F(ExaminationTest, EachKindOfPortHasItsRequiredCapabilities) {
   Capabilities("0000000000000000");
   EXPECT_EQ(Names(All("eth0"), true), (Strings{"CAP_NET_RAW", "CAP_NET_ADMIN"}));
   EXPECT_EQ(Names(All("", "net_tap0"), true), Strings{"CAP_NET_ADMIN"});
@@ -232,24 +232,24 @@ TEST_F(ExaminationTest, CapabilitiesThatEachKindNeeds) {
   EXPECT_EQ(Names(All("", "net_af_xdp0,iface=eth0"), true), Strings{});
 }
 
-TEST_F(ExaminationTest, CapabilityThatAContainerTakesAway) {
+TEST_F(ExaminationTest, ACapabilityMissingInAContainerIsReported) {
   Capabilities("0000000000002000", "0000000000002000");
   EXPECT_EQ(Names(All("eth0"), true), Strings{"CAP_NET_ADMIN"});
   EXPECT_EQ(OfNetdev("CAP_NET_ADMIN").command, "# give the container --cap-add=NET_ADMIN");
 }
 
-TEST_F(ExaminationTest, TunDevice) {
+TEST_F(ExaminationTest, AnUnusableTunDeviceIsReported) {
   std::filesystem::remove(host_.root + "/dev/net/tun");
   const Finding tun = One("tun device", "", "net_tap0");
   EXPECT_TRUE(tun.lacking());
   EXPECT_EQ(tun.command, "modprobe tun");
 }
 
-TEST_F(ExaminationTest, NicThatIsNotThere) {
+TEST_F(ExaminationTest, AMissingNicIsReported) {
   EXPECT_EQ(Names(All("", "04:00.0"), true), Strings{"PCI device"});
 }
 
-TEST_F(ExaminationTest, DriverOfTheKernels) {
+TEST_F(ExaminationTest, ANicWithAKernelDriverIsReported) {
   Driver("i40e");
   Folder(std::string(kNic) + "/net/ens1f0");
   const Finding driver = OfNic("driver");
@@ -265,7 +265,7 @@ TEST_F(ExaminationTest, DriverOfTheKernels) {
   EXPECT_EQ(Names(All("", "03:00.0"), true), Strings{});
 }
 
-TEST_F(ExaminationTest, IommuThatIsOff) {
+TEST_F(ExaminationTest, ADisabledIommuIsReported) {
   std::filesystem::remove(host_.root + kNic + "/iommu_group");
   std::filesystem::remove_all(host_.root + "/sys/kernel/iommu_groups");
   Finding iommu = OfNic("IOMMU");
@@ -278,14 +278,14 @@ TEST_F(ExaminationTest, IommuThatIsOff) {
   EXPECT_TRUE(OfNic("IOMMU").good);
 }
 
-TEST_F(ExaminationTest, VfioThatIsNotLoaded) {
+TEST_F(ExaminationTest, AnUnloadedVfioModuleIsReported) {
   std::filesystem::remove_all(host_.root + "/sys/bus/pci/drivers");
   Driver("i40e");
   EXPECT_EQ(Names(All("", "03:00.0"), true), (Strings{"vfio", "driver"}));
   EXPECT_EQ(OfNic("vfio").command, "modprobe vfio-pci");
 }
 
-TEST_F(ExaminationTest, OthersInTheIommuGroup) {
+TEST_F(ExaminationTest, OtherDevicesInTheIommuGroupAreReported) {
   for (const char* const other : {"0000:03:00.1", "0000:00:1c.0", "0000:03:00.2"}) {
     Folder(std::string("/sys/kernel/iommu_groups/7/devices/") + other);
   }
@@ -296,13 +296,13 @@ TEST_F(ExaminationTest, OthersInTheIommuGroup) {
   EXPECT_EQ(group.found, "also 0000:03:00.1, with kernel drivers");
 }
 
-TEST_F(ExaminationTest, DeviceFile) {
+TEST_F(ExaminationTest, AnUnusableDeviceFileIsReported) {
   std::filesystem::remove(host_.root + "/dev/vfio/7");
   EXPECT_TRUE(OfNic("device file").lacking());
   EXPECT_EQ(OfNic("device file").command, "chown USER /dev/vfio/7");
 }
 
-TEST_F(ExaminationTest, VfioWithoutAnIommu) {
+TEST_F(ExaminationTest, VfioWithoutAnIommuIsReported) {
   Write("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode", "Y\n");
   Write("/sys/kernel/iommu_groups/7/name", "vfio-noiommu\n");
   EXPECT_EQ(OfNic("device file").found, "no /dev/vfio/noiommu-7");
@@ -326,7 +326,7 @@ TEST_F(ExaminationTest, UioNeedsHugePagesAndNoIommu) {
   EXPECT_EQ(Names(All("", "03:00.0"), true), (Strings{"CAP_SYS_ADMIN", "huge pages"}));
 }
 
-TEST_F(ExaminationTest, HugePagesAreAdvisedAndCounted) {
+TEST_F(ExaminationTest, HugePagesAreCountedAndRecommended) {
   HugePages(100, 10);
   const Finding pages = OfNetdev("huge pages");
   EXPECT_STREQ(pages.state(), "advice");
@@ -339,14 +339,14 @@ TEST_F(ExaminationTest, HugePagesAreAdvisedAndCounted) {
   EXPECT_EQ(OfNetdev("huge pages").found, "none in this kernel");
 }
 
-TEST_F(ExaminationTest, SmallerHugePagesAreAdvisedWhereNoneIsFree) {
+TEST_F(ExaminationTest, SmallerHugePagesAreRecommendedIfNoneAreFree) {
   HugePages(0, 0);
   Write("/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "0\n");
   EXPECT_EQ(OfNetdev("huge pages").command,
             "echo 256 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
 }
 
-TEST_F(ExaminationTest, LockedMemory) {
+TEST_F(ExaminationTest, TooLittleLockedMemoryIsReported) {
   Capabilities("0000000000003000");
   Write("/proc/self/limits", "Max locked memory         536870912  unlimited  bytes\n");
   EXPECT_TRUE(OfNic("memlock").lacking());
@@ -358,7 +358,7 @@ TEST_F(ExaminationTest, LockedMemory) {
   EXPECT_TRUE(OfNic("memlock").good);
 }
 
-TEST_F(ExaminationTest, CpusAndClock) {
+TEST_F(ExaminationTest, UnsuitableCpusAndClockAreReported) {
   Write("/sys/devices/system/cpu/isolated", "\n");
   const std::string states = "/sys/devices/system/cpu/cpu0/cpuidle/";
   for (const auto& [state, name, us] :

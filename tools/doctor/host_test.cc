@@ -12,7 +12,7 @@ namespace {
 
 class HostTest : public FakeHostTest {};
 
-TEST_F(HostTest, WhatIsNotThereIsEmpty) {
+TEST_F(HostTest, MissingFilesReadAsEmpty) {
   EXPECT_EQ(host_.Text("/proc/nothing"), "");
   EXPECT_EQ(host_.Line("/proc/nothing"), "");
   EXPECT_TRUE(host_.List("/proc/nothing").empty());
@@ -25,7 +25,7 @@ TEST_F(HostTest, WhatIsNotThereIsEmpty) {
   EXPECT_TRUE(OwnersOfUdpPort(host_, 4791).empty());
 }
 
-TEST_F(HostTest, FilesAndLinks) {
+TEST_F(HostTest, FilesAndLinksAreRead) {
   Write("/sys/two", " first \nsecond\n");
   Link("/sys/a/driver", "../../bus/pci/drivers/vfio-pci");
   EXPECT_EQ(host_.Line("/sys/two"), "first");
@@ -34,7 +34,7 @@ TEST_F(HostTest, FilesAndLinks) {
   EXPECT_EQ(host_.List("/sys"), (std::vector<std::string>{"a", "two"}));
 }
 
-TEST_F(HostTest, CapabilitiesAndLimits) {
+TEST_F(HostTest, CapabilitiesAndLimitsAreRead) {
   Write("/proc/self/status", "Name:\tx\nCapEff:\t0000000000003000\nCapBnd:\t0000000000007000\n");
   EXPECT_EQ(EffectiveCapabilities(host_), 0x3000u);
   EXPECT_EQ(BoundingCapabilities(host_), 0x7000u);
@@ -47,7 +47,7 @@ TEST_F(HostTest, CapabilitiesAndLimits) {
   EXPECT_EQ(LockedMemoryLimit(host_), std::nullopt);
 }
 
-TEST_F(HostTest, OwnersOfAPort) {
+TEST_F(HostTest, OwnersOfAUdpPortAreFound) {
   UdpSocket("/proc/net/udp", 4791, 77);
   UdpSocket("/proc/net/udp6", 4791, 78);
   UdpSocket("/proc/net/udp", 53, 79);
@@ -62,7 +62,7 @@ TEST_F(HostTest, OwnersOfAPort) {
   EXPECT_EQ(owners[0].pid, 123u);
 }
 
-TEST_F(HostTest, OwnersThatAreNotVisible) {
+TEST_F(HostTest, InvisibleOwnersAreCounted) {
   UdpSocket("/proc/net/udp", 4791, 77);
   UdpSocket("/proc/net/udp6", 4791, 0);
   Write("/proc/123/comm", "pollux\n");
@@ -73,7 +73,7 @@ TEST_F(HostTest, OwnersThatAreNotVisible) {
   EXPECT_EQ(owners[1].pid, 0u);
 }
 
-TEST(LookAtInterfaceTest, LoopbackAndNone) {
+TEST(LookAtInterfaceTest, LoopbackIsFoundAndUnknownNamesAreNot) {
   const auto loopback = LookAtInterface("lo");
   ASSERT_TRUE(loopback);
   EXPECT_GT(loopback->mtu, 0u);
@@ -82,7 +82,7 @@ TEST(LookAtInterfaceTest, LoopbackAndNone) {
   EXPECT_FALSE(LookAtInterface("a-name-that-is-too-long-for-an-interface"));
 }
 
-TEST(LookAtInterfaceTest, TakenPort) {
+TEST(LookAtInterfaceTest, ATakenRocePortIsDetected) {
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ASSERT_GE(fd, 0);
   sockaddr_in address{};

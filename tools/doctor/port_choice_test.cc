@@ -7,7 +7,7 @@ namespace {
 
 PortKind KindOf(const std::string& devargs) { return ChoosePort("", devargs)->kind; }
 
-TEST(PortChoiceTest, EveryKind) {
+TEST(PortChoiceTest, EveryKindOfPortIsRecognized) {
   EXPECT_EQ(ChoosePort("", "")->kind, PortKind::kNone);
   EXPECT_EQ(ChoosePort("eth0", "")->kind, PortKind::kNetdev);
   EXPECT_EQ(ChoosePort("eth0", "")->interface, "eth0");
@@ -18,7 +18,7 @@ TEST(PortChoiceTest, EveryKind) {
   EXPECT_EQ(KindOf("net_af_xdp0,iface=veth1"), PortKind::kAfXdp);
 }
 
-TEST(PortChoiceTest, PciAddressGetsItsDomain) {
+TEST(PortChoiceTest, APciAddressIsCompletedByItsDomain) {
   EXPECT_EQ(KindOf("0000:03:00.1"), PortKind::kPci);
   EXPECT_EQ(ChoosePort("", "0000:03:00.1")->pci_address, "0000:03:00.1");
   EXPECT_EQ(ChoosePort("", "03:00.0")->pci_address, "0000:03:00.0");
@@ -26,7 +26,7 @@ TEST(PortChoiceTest, PciAddressGetsItsDomain) {
   EXPECT_FALSE(ChoosePort("", "0000:03:00.0x").ok());
 }
 
-TEST(PortChoiceTest, WhatIsNoPort) {
+TEST(PortChoiceTest, InvalidPortsAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(ChoosePort("eth0", "net_tap0").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(ChoosePort("", "net_frob0").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(ChoosePort("", "net_ring0").status()));

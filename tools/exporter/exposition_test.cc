@@ -17,7 +17,7 @@ std::vector<MetricFamily> Families() {
   return families;
 }
 
-TEST(ExpositionTest, TextFormatUnlessOpenMetricsIsAskedFor) {
+TEST(ExpositionTest, TextFormatUnlessOpenMetricsIsRequested) {
   for (const char* const accept : {"", "*/*", "text/plain;version=0.0.4;q=0.5"}) {
     const Exposition exposition = Expose(Families(), accept);
     EXPECT_EQ(exposition.content_type, "text/plain; version=0.0.4; charset=utf-8");

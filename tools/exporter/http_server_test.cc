@@ -49,7 +49,7 @@ TEST(HttpServerTest, ServesGetAndHead) {
   EXPECT_TRUE(absl::EndsWith(head, "\r\n\r\n")) << head;
 }
 
-TEST(HttpServerTest, RefusesWhatItDoesNotServe) {
+TEST(HttpServerTest, UnknownPathsAndMethodsAreRefused) {
   const auto server = HttpServer::Start("127.0.0.1:0", Echo);
   ASSERT_TRUE(server.ok()) << server.status();
   const uint16_t port = (*server)->port();
@@ -71,7 +71,7 @@ TEST(HttpServerTest, PortInUseIsAnError) {
       << second.status();
 }
 
-TEST(ListenAddressTest, WhatIsMissingIsTheDefault) {
+TEST(ListenAddressTest, MissingPartsGetDefaults) {
   for (const auto& [text, address] : {std::pair("10.0.0.1", "10.0.0.1:14791"),
                                       {"10.0.0.1:80", "10.0.0.1:80"},
                                       {"80", "127.0.0.1:80"},
@@ -87,7 +87,7 @@ TEST(ListenAddressTest, WhatIsMissingIsTheDefault) {
   }
 }
 
-TEST(ListenAddressTest, OthersAreRefused) {
+TEST(ListenAddressTest, InvalidAddressesAreRefused) {
   for (const char* const text : {"", ":", ":80", "10.0.0.1:", "10.0.0.1:65536", "10.0.0.1:x",
                                  "10.0.0.300", "host:80", "[::1", "[::1]80", "[10.0.0.1:80",
                                  "1:2:3", "127.0.0.1:80,8080", "127.0.0.1:80s", "70000"}) {

@@ -35,6 +35,8 @@ struct Rule {
 constexpr double kSecondsPerNs = 1e-9;
 constexpr const char* kBusyNs = "busy_ns";  // the only one in another unit than its metric
 
+// A number without a rule is exported too, as a counter under its own name
+// (pollux_port_NAME_total), or of the part "memory" as a gauge.
 constexpr Rule kRules[] = {
     {"core", "index", nullptr, Type::Gauge, "", ""},
     {"core", "start_ns", nullptr, Type::Gauge, "", ""},

@@ -47,7 +47,7 @@ std::map<std::string, double> Series(const std::vector<MetricFamily>& families) 
 
 constexpr char kWorker[] = "process=here,pid=7,worker=0";
 
-TEST(MetricsTest, NoProcessIsNoError) {
+TEST(MetricsTest, NoProcessIsNotAnError) {
   const auto series = Series(
       Metrics({{"duration_ns", 0u}, {"processes", Json::array()}, {"silent", Json::array()}}));
   EXPECT_EQ(series.at("pollux_processes{}"), 0);
@@ -56,7 +56,7 @@ TEST(MetricsTest, NoProcessIsNoError) {
     EXPECT_FALSE(absl::StartsWith(name, "pollux_up")) << name;
 }
 
-TEST(MetricsTest, FailureToLookIsTold) {
+TEST(MetricsTest, AFailedScrapeIsReported) {
   const auto series = Series(Metrics({{"duration_ns", 0u},
                                       {"processes", Json::array()},
                                       {"silent", Json::array()},
@@ -74,7 +74,7 @@ TEST(MetricsTest, SilentProcessIsNotUp) {
   EXPECT_EQ(series.at("pollux_processes{}"), 1);
 }
 
-TEST(MetricsTest, PortHasInfiniBandsNames) {
+TEST(MetricsTest, PortMetricsHaveInfiniBandNames) {
   const Json port = {{"name", "eth0"},        {"mac", "02:00:00:00:00:01"}, {"sent_pkts", 1u},
                      {"rcvd_pkts", 2u},       {"sent_bytes", 3u},           {"rcvd_bytes", 4u},
                      {"link_downed", 5u},     {"path_mtu", 1024u},          {"drops/bad_icrc", 6u},
@@ -114,7 +114,7 @@ TEST(MetricsTest, CounterWithoutARuleKeepsItsName) {
   EXPECT_EQ(of("memory_packet_buffers_free"), 11);
 }
 
-TEST(MetricsTest, CoreTellsSecondsAndConnections) {
+TEST(MetricsTest, CoresReportBusyTimeAndConnections) {
   const auto series = Series(Metrics(Sample({{"core",
                                               {{"index", 0u},
                                                {"cpu", 3u},
@@ -172,7 +172,7 @@ TEST(MetricsTest, ConnectionsHaveStateAndCounters) {
   EXPECT_EQ(of_listener, 1u);
 }
 
-TEST(MetricsTest, CountersAloneEndWithTotal) {
+TEST(MetricsTest, OnlyCountersEndWithTotal) {
   const auto families = Metrics(
       Sample({{"core", {{"polls", 1u}, {"cpu", 0u}, {"busy_ns", 1u}}},
               {"ports", Json::array({{{"name", "eth0"}, {"sent_pkts", 1u}, {"path_mtu", 1u}}})},

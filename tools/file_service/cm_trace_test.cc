@@ -18,7 +18,7 @@ std::string Describe(bool outgoing, const cm::Message& message) {
   return DescribeMad(outgoing, buffer);
 }
 
-TEST(CmTraceTest, ReqWithPrivateData) {
+TEST(CmTraceTest, ReqIsDescribedWithItsPrivateData) {
   cm::Req req;
   req.service_id = 0x0000000001064E51;
   req.local_qpn = 0x12AB;
@@ -33,7 +33,7 @@ TEST(CmTraceTest, ReqWithPrivateData) {
                               "yes"));
 }
 
-TEST(CmTraceTest, RepWithoutAndOthers) {
+TEST(CmTraceTest, RepWithoutPrivateDataAndOtherMessagesAreDescribed) {
   EXPECT_THAT(Describe(false, cm::Rep{}), HasSubstr("no RFC 8797 private data"));
   cm::Rej rej;
   rej.reason = 28;

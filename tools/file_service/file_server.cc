@@ -134,15 +134,15 @@ class Server final : public FileServer, public engine::Poller {
 
   // Answers with a status and, when it is OK, what `write` appends.
   template <class Append>
-  static void Answer(ReplyHandle& reply, const absl::Status& status, Append append) {
+  static void Reply(ReplyHandle& reply, const absl::Status& status, Append append) {
     std::array<uint8_t, kSmallResult> buffer;
     XdrWriter writer(absl::MakeSpan(buffer));
     writer.Uint32(static_cast<uint32_t>(FileStatusOf(status)));
     if (status.ok()) append(writer);
     reply.Send(writer.bytes());
   }
-  static void Answer(ReplyHandle& reply, const absl::Status& status) {
-    Answer(reply, status, [](XdrWriter&) {});
+  static void Reply(ReplyHandle& reply, const absl::Status& status) {
+    Reply(reply, status, [](XdrWriter&) {});
   }
   absl::Status MayWrite() const {
     return options_.read_only ? absl::PermissionDeniedError("read only") : absl::OkStatus();
@@ -164,7 +164,7 @@ class Server final : public FileServer, public engine::Poller {
       return;
     }
     const absl::StatusOr<FileStore::Attributes> attributes = store_->Stat(name);
-    Answer(reply, attributes.status(), [&](XdrWriter& writer) {
+    Reply(reply, attributes.status(), [&](XdrWriter& writer) {
       writer.Uint64(attributes->size);
       writer.Uint64(attributes->modified_ns);
       writer.Bool(attributes->directory);
@@ -194,7 +194,7 @@ class Server final : public FileServer, public engine::Poller {
         store_->Read(name, offset, absl::MakeSpan(block).first(count));
     if (!read.ok()) {
       GiveBlock(std::move(block));
-      Answer(reply, read.status());
+      Reply(reply, read.status());
       return;
     }
     std::array<uint8_t, kSmallResult> buffer;
@@ -210,7 +210,7 @@ class Server final : public FileServer, public engine::Poller {
 
   void Begin(const std::string& name, uint64_t offset, uint32_t count, ReplyHandle reply) {
     absl::StatusOr<FileStore::Reader> file = store_->OpenReader(name);
-    if (!file.ok()) return Answer(reply, file.status());
+    if (!file.ok()) return Reply(reply, file.status());
     streams_.push_back(
         {.reply = std::move(reply), .file = *std::move(file), .offset = offset, .left = count});
     wakeup().Wake();
@@ -240,7 +240,7 @@ class Server final : public FileServer, public engine::Poller {
     const absl::StatusOr<size_t> read = stream.file.Read(stream.offset, {piece, wanted});
     if (!read.ok()) {
       GivePiece(piece);
-      Answer(stream.reply, read.status());
+      Reply(stream.reply, read.status());
       return true;
     }
     const absl::Span<const uint8_t> bytes(piece, *read);
@@ -270,7 +270,7 @@ class Server final : public FileServer, public engine::Poller {
     }
     absl::Status status = MayWrite();
     if (status.ok()) status = store_->Create(name);
-    Answer(reply, status);
+    Reply(reply, status);
   }
 
   void Write(const CallView& call, ReplyHandle reply) {
@@ -284,7 +284,7 @@ class Server final : public FileServer, public engine::Poller {
     }
     absl::Status status = MayWrite();
     if (status.ok()) status = store_->Write(name, offset, data);
-    Answer(reply, status);
+    Reply(reply, status);
   }
 
   void List(const CallView& call, ReplyHandle reply) {
@@ -296,7 +296,7 @@ class Server final : public FileServer, public engine::Poller {
     }
     const auto entries = store_->List(after, kEntriesAtOnce + 1);
     if (!entries.ok()) {
-      Answer(reply, entries.status());
+      Reply(reply, entries.status());
       return;
     }
     const size_t count = std::min(entries->size(), kEntriesAtOnce);

@@ -87,7 +87,7 @@ class FileServiceTest : public ::testing::Test {
   std::unique_ptr<FileClient> client_;
 };
 
-TEST_F(FileServiceTest, FilesOfManySizesThereAndBack) {
+TEST_F(FileServiceTest, FilesOfManySizesAreWrittenAndReadBack) {
   Start(false);
   client_ = *Connect(kPort);
   for (const size_t size : {0u, 1u, 1000u, 5000u, 1u << 20, (5u << 20) + 3}) {
@@ -107,7 +107,7 @@ TEST_F(FileServiceTest, FilesOfManySizesThereAndBack) {
 }
 
 // However many large reads are under way, few files are open for them.
-TEST_F(FileServiceTest, ManyLargeReadsAtOnce) {
+TEST_F(FileServiceTest, ManyLargeReadsNeedFewDescriptors) {
   Start(false);
   client_ = *Connect(kPort);
   constexpr size_t kReads = kCredits;
@@ -145,7 +145,7 @@ TEST_F(FileServiceTest, ManyLargeReadsAtOnce) {
   EXPECT_TRUE(std::all_of(buffer.begin(), buffer.end(), [](uint8_t byte) { return byte == 'p'; }));
 }
 
-TEST_F(FileServiceTest, ListsPageByPage) {
+TEST_F(FileServiceTest, ListingSpansSeveralPages) {
   Start(false);
   client_ = *Connect(kPort);
   for (int i = 0; i < 150; ++i) {
@@ -164,7 +164,7 @@ TEST_F(FileServiceTest, ListsPageByPage) {
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
 }
 
-TEST_F(FileServiceTest, ErrorsSayWhat) {
+TEST_F(FileServiceTest, ErrorsNameTheFileAndTheReason) {
   Start(true);
   client_ = *Connect(kPort);
   const auto stat = Await<absl::StatusOr<FileStore::Attributes>>(
@@ -181,14 +181,14 @@ TEST_F(FileServiceTest, ErrorsSayWhat) {
   EXPECT_THAT(std::string(long_name.message()), HasSubstr("longer than 1023 bytes"));
 }
 
-TEST_F(FileServiceTest, NobodyListensThere) {
+TEST_F(FileServiceTest, ConnectWithoutAListenerNamesTheAddress) {
   Start(false);
   const auto client = Connect(kPort + 1);
   ASSERT_FALSE(client.ok());
   EXPECT_THAT(std::string(client.status().message()), HasSubstr("192.0.2.1:20050"));
 }
 
-TEST_F(FileServiceTest, AnotherProgramIsRefusedByName) {
+TEST_F(FileServiceTest, AnotherProgramIsUnimplemented) {
   Start(false);
   FileClient::Options options;
   options.program = 100003;
@@ -198,7 +198,7 @@ TEST_F(FileServiceTest, AnotherProgramIsRefusedByName) {
   EXPECT_EQ(null.code(), absl::StatusCode::kUnimplemented) << null;
 }
 
-TEST_F(FileServiceTest, ManyNullCallsAtOnce) {
+TEST_F(FileServiceTest, ManyNullCallsAtOnceSucceed) {
   Start(false);
   client_ = *Connect(kPort);
   const LoadResult result =

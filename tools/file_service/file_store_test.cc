@@ -36,7 +36,7 @@ class FileStoreTest : public ::testing::Test {
   std::unique_ptr<FileStore> store_;
 };
 
-TEST_F(FileStoreTest, CreateWriteReadStat) {
+TEST_F(FileStoreTest, ACreatedFileIsWrittenAndRead) {
   EXPECT_FALSE(Put("f", "x").ok()) << "not there yet";
   ASSERT_TRUE(store_->Create("f").ok());
   ASSERT_TRUE(Put("f", "hello").ok());
@@ -51,7 +51,7 @@ TEST_F(FileStoreTest, CreateWriteReadStat) {
 }
 
 // The file that stays open must be the one that the name leads to now.
-TEST_F(FileStoreTest, FileThatAnotherReplaces) {
+TEST_F(FileStoreTest, AReplacedFileIsReadByItsNewContents) {
   ASSERT_TRUE(store_->Create("f").ok());
   ASSERT_TRUE(Put("f", "old").ok());
   EXPECT_EQ(Get("f", 0, 3), "old");
@@ -66,7 +66,7 @@ TEST_F(FileStoreTest, FileThatAnotherReplaces) {
 }
 
 // One that is read piece by piece stays the same.
-TEST_F(FileStoreTest, ReaderOfAFileThatAnotherReplaces) {
+TEST_F(FileStoreTest, AReaderKeepsAReplacedFile) {
   ASSERT_TRUE(store_->Create("f").ok());
   ASSERT_TRUE(Put("f", "old one").ok());
   auto reader = store_->OpenReader("f");
@@ -84,7 +84,7 @@ TEST_F(FileStoreTest, ReaderOfAFileThatAnotherReplaces) {
   EXPECT_EQ(store_->OpenReader("h").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(FileStoreTest, NoWayOut) {
+TEST_F(FileStoreTest, LookupsCannotLeaveTheRoot) {
   ASSERT_EQ(close(open((outer_ + "/secret").c_str(), O_CREAT | O_WRONLY, 0644)), 0);
   ASSERT_EQ(symlink("../secret", (outer_ + "/root/link").c_str()), 0);
   ASSERT_EQ(symlink("..", (outer_ + "/root/up").c_str()), 0);
@@ -134,7 +134,9 @@ TEST_F(FileStoreTest, ListingFollowsChanges) {
   EXPECT_EQ(store_->List("a", 10)->size(), 2u);
 }
 
-TEST_F(FileStoreTest, RootThatIsNone) { EXPECT_FALSE(FileStore::Open(outer_ + "/missing").ok()); }
+TEST_F(FileStoreTest, AnInvalidRootIsAnError) {
+  EXPECT_FALSE(FileStore::Open(outer_ + "/missing").ok());
+}
 
 }  // namespace
 }  // namespace pollux::tools

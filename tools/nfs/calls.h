@@ -20,7 +20,7 @@ namespace pollux::tools {
 // The result of a call: `stat` is set if the server has replied, and `value` if the status is
 // NFS3_OK.
 template <class T>
-struct Answer {
+struct CallOutcome {
   absl::Status status;
   std::optional<nfs::Nfsstat3> stat;
   std::optional<T> value;
@@ -38,34 +38,35 @@ template <class Res, class Args, class Take>
 auto Ask(const NfsServer& server, nfs::Procedure procedure, const Args& arguments,
          const nfs::Client::Room& room, const std::string& what, Take take) {
   using T = std::invoke_result_t<Take, const Res&>;
-  return Blocking<Answer<T>>(server.node, server.client, [&](auto done) {
+  return Blocking<CallOutcome<T>>(server.node, server.client, [&](auto done) {
     server.client.Call<Res>(
         procedure, arguments, room,
         [done = std::move(done), take, what](absl::Status status, const Res* results) mutable {
-          Answer<T> answer;
+          CallOutcome<T> outcome;
           if (!status.ok()) {
-            answer.status = absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
+            outcome.status =
+                absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
           } else {
-            answer.stat = results->status;
-            answer.status = nfs::ToStatus(results->status, what);
-            if (answer.status.ok()) answer.value.emplace(take(*results));
+            outcome.stat = results->status;
+            outcome.status = nfs::ToStatus(results->status, what);
+            if (outcome.status.ok()) outcome.value.emplace(take(*results));
           }
-          done(std::move(answer));
+          done(std::move(outcome));
         });
   });
 }
 
 template <class T>
-Answer<T> InterruptedOr(Answer<T> answer) {
-  answer.status = InterruptedOr(std::move(answer.status));
-  return answer;
+CallOutcome<T> InterruptedOr(CallOutcome<T> outcome) {
+  outcome.status = InterruptedOr(std::move(outcome.status));
+  return outcome;
 }
 
 // The value of calls for which only the status matters.
 struct Nothing {};
 template <class Res, class Args>
-Answer<Nothing> Ask(const NfsServer& server, nfs::Procedure procedure, const Args& arguments,
-                    const std::string& what) {
+CallOutcome<Nothing> Ask(const NfsServer& server, nfs::Procedure procedure, const Args& arguments,
+                         const std::string& what) {
   return Ask<Res>(server, procedure, arguments, {}, what, [](const Res&) { return Nothing(); });
 }
 

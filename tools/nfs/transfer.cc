@@ -115,7 +115,7 @@ class RemoteFile {
   absl::Status Complete();
 
  private:
-  Answer<nfs::PostOpFh3> Ask(nfs::Createmode3 how, uint32_t mode);
+  CallOutcome<nfs::PostOpFh3> Ask(nfs::Createmode3 how, uint32_t mode);
 
   NfsTree& tree_;
   const NfsTree::Place place_;
@@ -125,7 +125,7 @@ class RemoteFile {
   bool made_ = false;
 };
 
-Answer<nfs::PostOpFh3> RemoteFile::Ask(nfs::Createmode3 how, uint32_t mode) {
+CallOutcome<nfs::PostOpFh3> RemoteFile::Ask(nfs::Createmode3 how, uint32_t mode) {
   nfs::CreateArgs arguments{.where = {.dir = temporary_.dir, .name = {temporary_.name}},
                             .how = {.mode = how, .obj_attributes = {}, .verf = verifier_}};
   arguments.how.obj_attributes.mode = mode;

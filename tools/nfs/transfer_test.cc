@@ -37,7 +37,7 @@ class TransferTest : public NfsTest {
   const std::string back_ = TempFile("back");
 };
 
-TEST_F(TransferTest, FilesOfManySizesThereAndBack) {
+TEST_F(TransferTest, FilesOfManySizesAreWrittenAndReadBack) {
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{3000}, size_t{1} << 20, kLarge}) {
     const std::string data = Pattern(bytes);
     const NfsTransfer put = Put(data, "/f");
@@ -54,14 +54,14 @@ TEST_F(TransferTest, FilesOfManySizesThereAndBack) {
   EXPECT_EQ(Files(), 2u);
 }
 
-TEST_F(TransferTest, LimitsAreTheServers) {
+TEST_F(TransferTest, LimitsComeFromTheServer) {
   const auto limits = AskLimits(*tree_);
   ASSERT_TRUE(limits.ok()) << limits.status();
   EXPECT_EQ(limits->read_bytes, nfs::kMaxFileData);
   EXPECT_EQ(limits->in_flight, kMaxInFlight);
 }
 
-TEST_F(TransferTest, WhatAServerLeavesOfABlockIsAskedForAgain) {
+TEST_F(TransferTest, TheRestOfAShortReadOrWriteIsRequestedAgain) {
   AtServer([this] { files_.most_bytes = 300'000; });
   const std::string data = Pattern(kLarge);
   const NfsTransfer put = Put(data, "/f");
@@ -72,7 +72,7 @@ TEST_F(TransferTest, WhatAServerLeavesOfABlockIsAskedForAgain) {
   EXPECT_TRUE(ReadLocal(back_) == data);
 }
 
-TEST_F(TransferTest, WhatARestartedServerLostIsSentAgain) {
+TEST_F(TransferTest, DataLostByAServerRestartIsResent) {
   AtServer([this] { files_.restart_at_write = 4; });
   const std::string data = Pattern(kLarge);
   const NfsTransfer put = Put(data, "/f");
@@ -87,7 +87,7 @@ TEST_F(TransferTest, WhatARestartedServerLostIsSentAgain) {
   });
 }
 
-TEST_F(TransferTest, ABlockWhosePartsTheServerHasOnlyInPartIsSentWhole) {
+TEST_F(TransferTest, APartlyLostBlockIsResentWhole) {
   AtServer([this] {
     files_.most_bytes = 200'000;
     files_.restart_at_write = 2;
@@ -101,7 +101,7 @@ TEST_F(TransferTest, ABlockWhosePartsTheServerHasOnlyInPartIsSentWhole) {
   }));
 }
 
-TEST_F(TransferTest, TheModeIsTheReplacedFilesOrTheLocalOne) {
+TEST_F(TransferTest, TheModeIsThatOfTheReplacedOrTheLocalFile) {
   WriteLocal(local_, "x");
   ASSERT_EQ(chmod(local_.c_str(), 0750), 0);
   ASSERT_TRUE(NfsPut(*tree_, *AskLimits(*tree_), local_, "/f", nullptr).status.ok());
@@ -111,20 +111,20 @@ TEST_F(TransferTest, TheModeIsTheReplacedFilesOrTheLocalOne) {
   EXPECT_EQ(AtServer([this] { return files_.Find("f")->attributes.mode; }), 0600u);
 }
 
-TEST_F(TransferTest, AServerWithoutExclusiveCreationDoesToo) {
+TEST_F(TransferTest, AServerWithoutExclusiveCreateIsSupported) {
   AtServer([this] { files_.exclusive = false; });
   ASSERT_TRUE(Put("data", "/f").status.ok());
   EXPECT_EQ(Remote("f"), "data");
 }
 
-TEST_F(TransferTest, ARenameWhoseReplyWasLostIsNoError) {
+TEST_F(TransferTest, ARenameWithALostReplyIsNotAnError) {
   AtServer([this] { files_.forgets_at_rename = 1; });
   const NfsTransfer put = Put("data", "/f");
   EXPECT_TRUE(put.status.ok()) << put.status;
   EXPECT_EQ(Remote("f"), "data");
 }
 
-TEST_F(TransferTest, AFullDiskLeavesWhatWasThere) {
+TEST_F(TransferTest, AFullDiskKeepsTheOldFile) {
   ASSERT_TRUE(Put("old", "/f").status.ok());
   AtServer([this] { files_.space = 2 << 20; });
   const NfsTransfer put = Put(Pattern(kLarge), "/f");
@@ -133,7 +133,7 @@ TEST_F(TransferTest, AFullDiskLeavesWhatWasThere) {
   EXPECT_EQ(Files(), 2u);
 }
 
-TEST_F(TransferTest, AGetThatFailsLeavesWhatWasThere) {
+TEST_F(TransferTest, AFailedGetKeepsTheOldFile) {
   ASSERT_TRUE(Put(Pattern(kLarge), "/f").status.ok());
   WriteLocal(back_, "old");
   AtServer([this] { files_.deny = Nfsstat3::kAcces; });
@@ -151,7 +151,7 @@ TEST_F(TransferTest, ErrorsNameTheRemoteFile) {
   EXPECT_THAT(std::string(Put("x", "/new").status.message()), HasSubstr("read-only"));
 }
 
-TEST_F(TransferTest, AFileThatBecomesShorterIsAnError) {
+TEST_F(TransferTest, AFileThatShrinksDuringAGetIsAnError) {
   ASSERT_TRUE(Put(Pattern(kLarge), "/f").status.ok());
   AtServer([this] { files_.Find("f")->data.resize(100); });
   const NfsTransfer get = Get("/f");
@@ -159,7 +159,7 @@ TEST_F(TransferTest, AFileThatBecomesShorterIsAnError) {
   EXPECT_THAT(std::string(get.status.message()), HasSubstr("became shorter"));
 }
 
-TEST_F(TransferTest, AServerThatGoesAndComesBackInMidTransferCostsNothing) {
+TEST_F(TransferTest, ATransferSurvivesAServerRestart) {
   const std::string data = Pattern(kLarge);
   bool gone = false;  // at the first tick, or before COMMIT
   WriteLocal(local_, data);

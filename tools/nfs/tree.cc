@@ -41,13 +41,13 @@ std::string NfsTree::Name(const std::string& path) const {
   return name.empty() ? "/" : name;
 }
 
-Answer<NfsTree::Object> NfsTree::Lookup(const nfs::NfsFh3& dir, const std::string& name,
-                                        const std::string& what) {
+CallOutcome<NfsTree::Object> NfsTree::Lookup(const nfs::NfsFh3& dir, const std::string& name,
+                                             const std::string& what) {
   struct Found {
     nfs::NfsFh3 handle;
     nfs::PostOpAttr attributes;
   };
-  Answer<Found> found =
+  CallOutcome<Found> found =
       Ask<nfs::LookupRes>(server_, Procedure::kLookup, nfs::LookupArgs{.dir = dir, .name = {name}},
                           {}, what, [](const nfs::LookupRes& results) {
                             return Found{results.resok.object, results.resok.obj_attributes};
@@ -146,17 +146,18 @@ absl::StatusOr<NfsTree::Object> NfsTree::At(const Place& place) {
   return *found.value;
 }
 
-Answer<Nothing> NfsTree::NextPage(const Object& dir, const std::string& what, Listing* listing) {
+CallOutcome<Nothing> NfsTree::NextPage(const Object& dir, const std::string& what,
+                                       Listing* listing) {
   if (has_readdirplus_) {
-    Answer<Nothing> page = NextPageWithAttributes(dir, what, listing);
+    CallOutcome<Nothing> page = NextPageWithAttributes(dir, what, listing);
     if (listing->cookie != 0 || !absl::IsUnimplemented(page.status)) return page;
     has_readdirplus_ = false;
   }
   return NextPageOfNames(dir, what, listing);
 }
 
-Answer<Nothing> NfsTree::NextPageWithAttributes(const Object& dir, const std::string& what,
-                                                Listing* listing) {
+CallOutcome<Nothing> NfsTree::NextPageWithAttributes(const Object& dir, const std::string& what,
+                                                     Listing* listing) {
   const nfs::ReaddirplusArgs arguments{.dir = dir.handle,
                                        .cookie = listing->cookie,
                                        .cookieverf = listing->verifier,
@@ -183,8 +184,8 @@ Answer<Nothing> NfsTree::NextPageWithAttributes(const Object& dir, const std::st
       });
 }
 
-Answer<Nothing> NfsTree::NextPageOfNames(const Object& dir, const std::string& what,
-                                         Listing* listing) {
+CallOutcome<Nothing> NfsTree::NextPageOfNames(const Object& dir, const std::string& what,
+                                              Listing* listing) {
   const nfs::ReaddirArgs arguments{.dir = dir.handle,
                                    .cookie = listing->cookie,
                                    .cookieverf = listing->verifier,
@@ -230,7 +231,7 @@ absl::StatusOr<std::vector<NfsTree::Entry>> NfsTree::List(const Object& dir,
                                                           const std::string& what) {
   Listing listing;
   for (int restarts = 0; !listing.eof;) {
-    const Answer<Nothing> page = NextPage(dir, what, &listing);
+    const CallOutcome<Nothing> page = NextPage(dir, what, &listing);
     if (page.stat == Nfsstat3::kBadCookie && restarts++ < kMaxRestarts) {
       listing = Listing();
       continue;

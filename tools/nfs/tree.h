@@ -84,12 +84,14 @@ class NfsTree {
   absl::StatusOr<Walk> Begin(const std::string& path);
   absl::Status Step(const std::string& name, bool follow, const std::string& what, Walk* walk);
   absl::Status FollowLink(const Object& link, const std::string& what, Walk* walk);
-  Answer<Object> Lookup(const nfs::NfsFh3& dir, const std::string& name, const std::string& what);
+  CallOutcome<Object> Lookup(const nfs::NfsFh3& dir, const std::string& name,
+                             const std::string& what);
   // Appends the next page to `listing`.
-  Answer<Nothing> NextPage(const Object& dir, const std::string& what, Listing* listing);
-  Answer<Nothing> NextPageWithAttributes(const Object& dir, const std::string& what,
-                                         Listing* listing);
-  Answer<Nothing> NextPageOfNames(const Object& dir, const std::string& what, Listing* listing);
+  CallOutcome<Nothing> NextPage(const Object& dir, const std::string& what, Listing* listing);
+  CallOutcome<Nothing> NextPageWithAttributes(const Object& dir, const std::string& what,
+                                              Listing* listing);
+  CallOutcome<Nothing> NextPageOfNames(const Object& dir, const std::string& what,
+                                       Listing* listing);
   absl::Status Complete(const Object& dir, const std::string& what, Listing* listing);
 
   const NfsServer server_;

@@ -25,7 +25,7 @@ class TreeTest : public NfsTest {
   }
 };
 
-TEST_F(TreeTest, WalksDownAndThroughLinks) {
+TEST_F(TreeTest, ResolvesDirectoriesAndSymbolicLinks) {
   Fill();
   const auto file = tree_->Resolve("/dir/f", true);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -42,7 +42,7 @@ TEST_F(TreeTest, WalksDownAndThroughLinks) {
   EXPECT_EQ(tree_->Resolve("/", true)->attributes.fileid, 1u);
 }
 
-TEST_F(TreeTest, StaysInTheExport) {
+TEST_F(TreeTest, LinksOutOfTheExportAreRefused) {
   Fill();
   for (const char* path : {"/absolute", "/above", "/absolute/x"}) {
     EXPECT_THAT(std::string(tree_->Resolve(path, true).status().message()),
@@ -62,7 +62,7 @@ TEST_F(TreeTest, ErrorsNameThePathAndTheStatus) {
               HasSubstr("NFS3ERR_NOTDIR"));
 }
 
-TEST_F(TreeTest, FindsThePlaceOfANameThatIsNotThere) {
+TEST_F(TreeTest, ResolvePlaceFindsTheParentOfAMissingName) {
   Fill();
   const auto place = tree_->ResolvePlace("/link/new/");
   ASSERT_TRUE(place.ok()) << place.status();
@@ -95,7 +95,7 @@ TEST_F(TreeTest, ListsWithoutReaddirplus) {
   EXPECT_EQ(AtServer([&] { return files_.calls[nfs::Procedure::kReaddirplus]; }), 1u);
 }
 
-TEST_F(TreeTest, ListsPageByPageInOrderWithLinks) {
+TEST_F(TreeTest, ListsManyEntriesInOrderWithLinkTargets) {
   Fill();
   constexpr int kFiles = 5000;
   AtServer([&] {
@@ -120,7 +120,7 @@ TEST_F(TreeTest, ListsPageByPageInOrderWithLinks) {
   EXPECT_EQ(link->target, "dir");
 }
 
-TEST_F(TreeTest, BeginsAgainWhenCookiesAreNoLongerGood) {
+TEST_F(TreeTest, AListingRestartsAfterABadCookie) {
   AtServer([this] {
     for (int i = 0; i < 250; ++i) files_.Add(1, "f" + std::to_string(i), Ftype3::kReg);
     files_.bad_cookies = 2;

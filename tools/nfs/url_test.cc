@@ -10,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(UrlTest, TakesHostPortAndPath) {
+TEST(UrlTest, ParsesHostPortAndPath) {
   const auto plain = ResolveNfsUrl("nfs://192.0.2.1/srv/dir/f");
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_THAT(plain->servers, ElementsAre(Gid::FromIpv4(0xC0000201)));
@@ -25,7 +25,7 @@ TEST(UrlTest, TakesHostPortAndPath) {
 }
 
 // RFC 3986 section 2.1
-TEST(UrlTest, BytesOfThePathMayBeWrittenAsHexadecimalDigits) {
+TEST(UrlTest, PercentEncodedPathsAreDecoded) {
   EXPECT_EQ(ResolveNfsUrl("nfs://192.0.2.1/srv/two%20words/%C3%a4")->path,
             "/srv/two words/\xC3\xA4");
   EXPECT_EQ(ResolveNfsUrl("nfs://192.0.2.1/srv/100%25")->path, "/srv/100%");
@@ -33,7 +33,7 @@ TEST(UrlTest, BytesOfThePathMayBeWrittenAsHexadecimalDigits) {
   EXPECT_EQ(ResolveNfsUrl("nfs://192.0.2.1/srv/%2E/a+b")->path, "/srv/a+b");
 }
 
-TEST(UrlTest, SaysWhatIsWrong) {
+TEST(UrlTest, ErrorsNameTheInvalidPart) {
   for (const auto& [url, why] : {std::pair{"http://192.0.2.1/x", "does not begin with nfs://"},
                                  {"nfs://192.0.2.1", "no path"},
                                  {"nfs://192.0.2/x", "192.0.2"},
@@ -56,7 +56,7 @@ TEST(UrlTest, SaysWhatIsWrong) {
   }
 }
 
-TEST(UrlTest, ANameThatNobodyKnows) {
+TEST(UrlTest, AnUnknownNameIsNotFound) {
   // Longer than a label may be: no resolver asks anybody for it.
   const std::string name(64, 'x');
   for (const absl::Status& status : {ResolveNfsUrl("nfs://" + name + ":2050/x").status(),
@@ -66,7 +66,7 @@ TEST(UrlTest, ANameThatNobodyKnows) {
   }
 }
 
-TEST(UrlTest, HostsHaveAPortOrNone) {
+TEST(UrlTest, ThePortOfAHostIsOptional) {
   EXPECT_EQ(ResolveHostPort("192.0.2.1", 7)->port, 7);
   EXPECT_EQ(ResolveHostPort("192.0.2.1:9", 7)->port, 9);
   EXPECT_EQ(ResolveHostPort("2001:db8::1", 7)->port, 7);

@@ -5,7 +5,7 @@
 namespace pollux::tools {
 namespace {
 
-TEST(NfsWrittenTest, WhatHasAnotherVerifierIsSentAgain) {
+TEST(NfsWrittenTest, BlocksWithAnotherVerifierAreResent) {
   NfsWritten written(4);
   EXPECT_EQ(written.NextUnsent(0), 0u);
   written.Sent(0, 7);
@@ -24,7 +24,7 @@ TEST(NfsWrittenTest, WhatHasAnotherVerifierIsSentAgain) {
   EXPECT_TRUE(written.AllSafe());
 }
 
-TEST(NfsWrittenTest, OfNothingAllIsSafe) {
+TEST(NfsWrittenTest, AnEmptyFileIsSafe) {
   NfsWritten written(0);
   EXPECT_TRUE(written.AllSafe());
   EXPECT_EQ(written.NextUnsent(0), 0u);

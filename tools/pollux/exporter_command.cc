@@ -23,10 +23,10 @@ namespace {
 
 // Less than a scrape may take, so that one process that is stopped does not cost the metrics of the
 // others.
-constexpr int kExporterPatienceS = 2;
+constexpr int kExporterTimeoutS = 2;
 
 struct ExporterOptions {
-  ProcessChoice choice{.patience_s = kExporterPatienceS};
+  ProcessChoice choice{.timeout_s = kExporterTimeoutS};
   std::string listen = absl::StrCat(kListenAddress, ":", kListenPort);
   bool connections = false;
 };

@@ -5,7 +5,7 @@
 namespace pollux::tools {
 namespace {
 
-TEST(PingSummaryTest, LineOfACall) {
+TEST(PingSummaryTest, EachAnswerIsOneLine) {
   PingSummary summary(std::nullopt);
   summary.Sent();
   summary.Sent();
@@ -13,7 +13,7 @@ TEST(PingSummaryTest, LineOfACall) {
             "answer from 192.0.2.1: seq=2 time=0.1234 ms\n");
 }
 
-TEST(PingSummaryTest, StatisticsOfPing) {
+TEST(PingSummaryTest, StatisticsLookLikeThoseOfPing) {
   PingSummary summary(std::nullopt);
   for (const uint64_t us : {1'000, 2'000, 3'000}) {
     summary.Sent();
@@ -32,7 +32,7 @@ TEST(PingSummaryTest, StatisticsOfPing) {
   EXPECT_NEAR(json["latency_us"]["mdev"].get<double>(), 816.5, 0.1);
 }
 
-TEST(PingSummaryTest, WithoutAnswers) {
+TEST(PingSummaryTest, WithoutAnswersTheSummaryHasNoTimes) {
   PingSummary summary(1e3);
   EXPECT_TRUE(absl::IsDeadlineExceeded(summary.Verdict(0)));
   summary.Sent();
@@ -41,7 +41,7 @@ TEST(PingSummaryTest, WithoutAnswers) {
   EXPECT_EQ(summary.Json()["latency_us"]["min"], 0);
 }
 
-TEST(PingSummaryTest, ThresholdAndOneNanosecondMore) {
+TEST(PingSummaryTest, AnAnswerAboveTheThresholdFails) {
   PingSummary summary(20e3);
   summary.Sent();
   summary.Answered(20'000, "s");
@@ -53,7 +53,7 @@ TEST(PingSummaryTest, ThresholdAndOneNanosecondMore) {
             "1 of 2 calls took longer than 20.000us, the longest 20.001us");
 }
 
-TEST(PingSummaryTest, FewerAnswersThanWanted) {
+TEST(PingSummaryTest, FewerAnswersThanRequestedFail) {
   PingSummary summary(std::nullopt);
   summary.Sent();
   summary.Answered(5, "s");

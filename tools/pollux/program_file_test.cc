@@ -57,7 +57,7 @@ std::string Elf(const std::vector<int64_t>& tags) {
   return file;
 }
 
-TEST_F(ProgramFileTest, Rpath) {
+TEST_F(ProgramFileTest, OnlyADtRpathInUseIsReported) {
   EXPECT_TRUE(ReadProgramFile(Write(Elf({DT_NEEDED, DT_RPATH, DT_NULL}))).has_rpath);
   EXPECT_FALSE(ReadProgramFile(Write(Elf({DT_NEEDED, DT_NULL, DT_RPATH}))).has_rpath);
   EXPECT_FALSE(ReadProgramFile(Write(Elf({DT_RUNPATH, DT_NULL}))).has_rpath);
@@ -65,7 +65,7 @@ TEST_F(ProgramFileTest, Rpath) {
       << "the loader does not look at it";
 }
 
-TEST_F(ProgramFileTest, WhatIsNoProgram) {
+TEST_F(ProgramFileTest, TruncatedAndOversizedFilesAreNoProgram) {
   const std::string whole = Elf({DT_RPATH, DT_NULL});
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
     EXPECT_FALSE(ReadProgramFile(Write(whole.substr(0, bytes))).has_rpath) << bytes;
@@ -78,7 +78,7 @@ TEST_F(ProgramFileTest, WhatIsNoProgram) {
   EXPECT_FALSE(ReadProgramFile(directory_ + "/none").has_rpath);
 }
 
-TEST_F(ProgramFileTest, LinkedStatically) {
+TEST_F(ProgramFileTest, StaticallyLinkedProgramsAreDetected) {
   EXPECT_TRUE(ReadProgramFile(Write(Elf({DT_NULL}))).is_static) << "and placed anywhere";
   EXPECT_FALSE(ReadProgramFile(Write(Elf({DT_SONAME, DT_NULL}))).is_static) << "the loader";
   std::string file = Elf({DT_NULL});
@@ -90,7 +90,7 @@ TEST_F(ProgramFileTest, LinkedStatically) {
   EXPECT_FALSE(ReadProgramFile("/proc/self/exe").is_static);
 }
 
-TEST_F(ProgramFileTest, Of32Bits) {
+TEST_F(ProgramFileTest, ThirtyTwoBitProgramsAreDetected) {
   std::string file = Elf({DT_NULL});
   EXPECT_FALSE(ReadProgramFile(Write(file)).has_32_bits);
   file[EI_CLASS] = ELFCLASS32;
@@ -100,7 +100,7 @@ TEST_F(ProgramFileTest, Of32Bits) {
   EXPECT_FALSE(ReadProgramFile(Write(file)).has_32_bits);
 }
 
-TEST_F(ProgramFileTest, DynamicSectionLargerThanMemory) {
+TEST_F(ProgramFileTest, AnOversizedDynamicSectionIsIgnored) {
   const std::string whole = Elf({DT_RPATH, DT_NULL});
   for (const uint64_t bytes : {uint64_t{1} << 63, UINT64_MAX}) {
     std::string file = whole;
@@ -109,13 +109,13 @@ TEST_F(ProgramFileTest, DynamicSectionLargerThanMemory) {
   }
 }
 
-TEST_F(ProgramFileTest, GainsNothingFromWhoStartsIt) {
+TEST_F(ProgramFileTest, SetIdBitsOfTheCallersOwnFileGainNothing) {
   Write(Elf({DT_NULL}));
   chmod(Path().c_str(), 06755);
   EXPECT_EQ(ReadProgramFile(Path()).gains, "");
 }
 
-TEST_F(ProgramFileTest, GainsWhatAnotherHas) {
+TEST_F(ProgramFileTest, SetIdBitsOfAnotherUserAreReported) {
   Write(Elf({DT_NULL}));
   if (chown(Path().c_str(), getuid() + 1, getgid() + 1) != 0) {
     GTEST_SKIP() << "needs the right to give a file away";
@@ -132,7 +132,7 @@ TEST_F(ProgramFileTest, GainsWhatAnotherHas) {
   EXPECT_EQ(ReadProgramFile(Path()).gains, "") << "a script";
 }
 
-TEST_F(ProgramFileTest, IsFoundAsByAShell) {
+TEST_F(ProgramFileTest, IsFoundInPathAsByAShell) {
   Write("");
   const std::string before = getenv("PATH");
   setenv("PATH", ("/nowhere:" + directory_).c_str(), 1);

@@ -7,7 +7,7 @@
 namespace pollux::tools {
 namespace {
 
-TEST(ClientLocks, ThereAndBack) {
+TEST(ClientLocks, LinesRoundTrip) {
   nfs::LockClient client{.address = Gid::FromIpv4(0xC0000207), .name = "a host\n"};
   const nfs::ClientLocks locks{.files = 1, .ranges = 20, .awaited = 3, .shares = 4};
   EXPECT_EQ(LineOf(client, locks), "192.0.2.7 1 20 3 4 a host\\n");
@@ -23,7 +23,7 @@ TEST(ClientLocks, ThereAndBack) {
   EXPECT_TRUE(ParseLocks(LineOf(client, locks)).ok());
 }
 
-TEST(ClientLocks, OthersAreNone) {
+TEST(ClientLocks, InvalidLinesAreDataLoss) {
   for (const char* line : {"", "192.0.2.7", "192.0.2.7 1 2 3 x name", "192.0.2.7 1 2 3 4"}) {
     EXPECT_EQ(ParseLocks(line).status().code(), absl::StatusCode::kDataLoss) << line;
   }

@@ -37,12 +37,12 @@ Json Process(uint64_t sent, uint64_t busy_ns, uint64_t now_ns) {
               {{{"qpn", 77u}, {"type", "RC"}, {"state", "RTS"}, {"peer", "192.0.2.2"}}}}}}}};
 }
 
-TEST(ColumnsTest, WidthsAndSides) {
+TEST(ColumnsTest, NumbersAreAlignedToTheRight) {
   EXPECT_EQ(Columns({"name", "n"}, {{"a", "1"}, {"longer", "1,234"}}),
             "  name    n\n  a           1\n  longer  1,234\n");
 }
 
-TEST(StatTextTest, CountersThatAreNotZero) {
+TEST(StatTextTest, OnlyNonzeroCountersAreShown) {
   const Json process = Process(12'345, 500'000'000, 2'000'000'000);
   const std::string text = StatText(process, false);
   EXPECT_TRUE(Has(text, "process 4711, pollux-4711\n")) << text;
@@ -57,7 +57,7 @@ TEST(StatTextTest, CountersThatAreNotZero) {
   EXPECT_TRUE(Has(StatText(process, true), "cm_rx_msgs/req  0\n"));
 }
 
-TEST(StatTextTest, GrowthSinceBefore) {
+TEST(StatTextTest, RatesSinceTheLastSampleAreShown) {
   const Json before = Process(1'000, 500'000'000, 2'000'000'000);
   const Json now = Process(3'000, 600'000'000, 4'000'000'000);
   const std::string text = StatText(now, false, &before, 2.0);
@@ -65,7 +65,7 @@ TEST(StatTextTest, GrowthSinceBefore) {
   EXPECT_TRUE(Has(text, "busy 5.0 %")) << text;
 }
 
-TEST(StatTextTest, CoresOfAProcess) {
+TEST(StatTextTest, EachCoreOfAProcessIsShown) {
   Json process = Process(1'000, 500'000'000, 2'000'000'000);
   Json second = process["workers"][0];
   second["worker"] = 1u;
@@ -90,7 +90,7 @@ TEST(StatTextTest, CoresOfAProcess) {
   EXPECT_TRUE(Has(StatText(later, false, &process, 2.0), "       1    5     5.0"));
 }
 
-TEST(StatTextTest, ManyQueuePairs) {
+TEST(StatTextTest, QueuePairsAboveTheMaximumAreOnlyCounted) {
   Json process = Process(1, 0, 2);
   Json& list = process["workers"][0]["queue_pairs"];
   while (list.size() < kMaxQueuePairsShown) list.push_back({{"qpn", 1u}});
@@ -99,12 +99,12 @@ TEST(StatTextTest, ManyQueuePairs) {
   EXPECT_TRUE(Has(StatText(process, false), "and 1 more (see --json)"));
 }
 
-TEST(StatTextTest, WhatIsMissing) {
+TEST(StatTextTest, MissingFieldsAreLeftOut) {
   EXPECT_EQ(StatText(Json::object(), false), "process 0, \n");
   EXPECT_TRUE(Has(StatText({{"workers", {{{"worker", 2u}}}}}, false), "worker 2"));
 }
 
-TEST(ConnectionsTextTest, Connections) {
+TEST(ConnectionsTextTest, EachConnectionIsShown) {
   const Json process = {
       {"pid", 5},
       {"file_prefix", "server"},
@@ -136,7 +136,7 @@ TEST(ConnectionsTextTest, Connections) {
   EXPECT_TRUE(Has(text, "queue pair 77\n  -1 s  queue pair: RTS\n")) << text;
 }
 
-TEST(AgeTest, Units) {
+TEST(AgeTest, AgesHaveTheFittingUnit) {
   EXPECT_EQ(Age(0), "0 ms");
   EXPECT_EQ(Age(999), "999 ms");
   EXPECT_EQ(Age(1'000), "1.0 s");

@@ -34,7 +34,7 @@ std::string Silent(const std::string& process) {
   return absl::StrCat("process ", process, " does not answer: it is stopped, or hangs");
 }
 
-absl::StatusOr<int> Open(const std::string& path, int patience_s) {
+absl::StatusOr<int> Open(const std::string& path, int timeout_s) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -43,9 +43,9 @@ absl::StatusOr<int> Open(const std::string& path, int patience_s) {
   std::memcpy(address.sun_path, path.data(), path.size());
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return absl::ErrnoToStatus(errno, "a socket");
-  const timeval patience{.tv_sec = patience_s, .tv_usec = 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const timeval timeout{.tv_sec = timeout_s, .tv_usec = 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
   const int error = errno;
   close(fd);
@@ -65,8 +65,8 @@ uint64_t ListenersPid(int fd) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(const std::string& path,
-                                                                          int patience_s) {
-  const absl::StatusOr<int> fd = Open(path, patience_s);
+                                                                          int timeout_s) {
+  const absl::StatusOr<int> fd = Open(path, timeout_s);
   if (!fd.ok()) return fd.status();
   std::unique_ptr<TelemetryClient> client(new TelemetryClient());
   client->fd_ = *fd;
@@ -149,7 +149,7 @@ uint64_t PidIn(absl::string_view file_prefix) {
 // Who listens at `path`, if it runs Pollux and was chosen. What a killed process has left, and
 // other programs over DPDK, are nothing.
 void AddProcess(const std::string& path, const ProcessChoice& choice, Processes* found) {
-  auto client = TelemetryClient::Connect(path, choice.patience_s);
+  auto client = TelemetryClient::Connect(path, choice.timeout_s);
   const absl::Status greeted = client.ok() ? (*client)->Greet() : client.status();
   const std::string file_prefix = PrefixOf(path);
   const uint64_t pid = client.ok() ? (*client)->pid() : PidIn(file_prefix);

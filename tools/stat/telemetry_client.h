@@ -18,12 +18,12 @@ namespace pollux::tools {
 // Connect().
 class TelemetryClient {
  public:
-  static constexpr int kPatienceS = 5;
+  static constexpr int kTimeoutS = 5;
 
   // Connects to the socket at `path`; call Greet() next. Unavailable if no process listens there
   // any more, DeadlineExceeded if the process accepts no more connections.
   static absl::StatusOr<std::unique_ptr<TelemetryClient>> Connect(const std::string& path,
-                                                                  int patience_s = kPatienceS);
+                                                                  int timeout_s = kTimeoutS);
   ~TelemetryClient();
   TelemetryClient(const TelemetryClient&) = delete;
   TelemetryClient& operator=(const TelemetryClient&) = delete;
@@ -55,7 +55,7 @@ class TelemetryClient {
 struct ProcessChoice {
   std::optional<uint64_t> pid;
   std::string file_prefix;
-  int patience_s = TelemetryClient::kPatienceS;
+  int timeout_s = TelemetryClient::kTimeoutS;
 };
 
 // A process that exists but does not answer.

@@ -71,7 +71,7 @@ std::string PeersInOrder(TopSort sort) {
   return order;
 }
 
-TEST(TopTest, CoresAndPorts) {
+TEST(TopTest, CoresAndPortsAreShownWithTheirRates) {
   const std::string view = View({});
   EXPECT_TRUE(Shows(view, "process  worker  CPU  busy %  port  out/s  in/s  out B/s")) << view;
   EXPECT_TRUE(Shows(view, "4711       0    1    50.0  eth0   100k   100     100M")) << view;
@@ -79,13 +79,13 @@ TEST(TopTest, CoresAndPorts) {
   EXPECT_FALSE(Shows(view, "bad_icrc")) << "it has not grown";
 }
 
-TEST(TopTest, ConnectionsAndTheirRates) {
+TEST(TopTest, ConnectionsAreShownWithTheirRates) {
   const std::string view = View({});
   EXPECT_TRUE(Shows(view, "192.0.2.8:2  ESTABLISHED     500k")) << view;
   EXPECT_FALSE(Shows(view, "LISTEN")) << view;
 }
 
-TEST(TopTest, EachOrder) {
+TEST(TopTest, ConnectionsAreSortedByEachOrder) {
   EXPECT_EQ(PeersInOrder(TopSort::kRate), "879");
   EXPECT_EQ(PeersInOrder(TopSort::kPackets), "879");
   EXPECT_EQ(PeersInOrder(TopSort::kRetransmissions), "789");
@@ -94,23 +94,23 @@ TEST(TopTest, EachOrder) {
   EXPECT_EQ(PeersInOrder(TopSort::kState), "987");
 }
 
-TEST(TopTest, Filter) {
+TEST(TopTest, OnlyConnectionsThatMatchTheFilterAreShown) {
   const std::string view = View({.filter = "0.2.7"});
   EXPECT_TRUE(Shows(view, "192.0.2.7:3"));
   EXPECT_FALSE(Shows(view, "192.0.2.8:2"));
 }
 
-TEST(TopTest, WhatIsNewHasNoRateYet) {
+TEST(TopTest, NewConnectionsHaveARateOfZero) {
   const std::string view = absl::StrJoin(TopLines(Snapshot(300), Json::object(), 2, {}), "\n");
   EXPECT_TRUE(Shows(view, "192.0.2.8:2  ESTABLISHED        0")) << view;
   EXPECT_TRUE(Shows(view, "drops by reason:  none"));
 }
 
-TEST(TopTest, NothingAtAll) {
+TEST(TopTest, AnEmptySnapshotHasOnlyHeaders) {
   EXPECT_EQ(TopLines(Json::object(), Json::object(), 0, {}).size(), 3u);
 }
 
-TEST(TopSortTest, Names) {
+TEST(TopSortTest, SortNamesRoundTrip) {
   for (const TopSort sort : {TopSort::kRate, TopSort::kPackets, TopSort::kRetransmissions,
                              TopSort::kAge, TopSort::kPeer, TopSort::kState}) {
     EXPECT_EQ(ParseTopSort(TopSortName(sort)), sort);
@@ -118,7 +118,7 @@ TEST(TopSortTest, Names) {
   EXPECT_FALSE(ParseTopSort("size"));
 }
 
-TEST(FitTest, RowsAndColumns) {
+TEST(FitTest, LinesAreCutToTheScreen) {
   EXPECT_EQ(Fit({"abc", "d", "e"}, 2, 2), (std::vector<std::string>{"ab", "d"}));
   EXPECT_EQ(Fit({"abc"}, 5, 80), std::vector<std::string>{"abc"});
   EXPECT_TRUE(Fit({"abc"}, 0, 0).empty());

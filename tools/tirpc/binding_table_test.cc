@@ -15,7 +15,7 @@ struct PutArguments {
   } data;
 };
 
-TEST(BindingTable, WhatWasStatedIsFound) {
+TEST(BindingTable, AStatedBindingIsFound) {
   const pollux_procedure procedures[] = {
       {.procedure = 1,
        .max_argument_bytes = 259,
@@ -41,7 +41,7 @@ TEST(BindingTable, WhatWasStatedIsFound) {
   EXPECT_EQ(FindBinding(7, 3).binding.Find(1)->max_eligible_argument_bytes, 0u);
 }
 
-TEST(BindingTable, SaysWhatIsWrong) {
+TEST(BindingTable, ErrorsNameTheInvalidProcedure) {
   pollux_procedure procedure{};
   procedure.procedure = 5;
   procedure.results.count = POLLUX_MAX_ITEMS + 1;

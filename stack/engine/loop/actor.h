@@ -15,10 +15,10 @@ namespace pollux::engine {
 // which only its owner empties. Messages of one sender run in the order in which they were sent.
 // Needs no EAL.
 //
-// The mailbox is a linked list, so nobody waits: neither a sender for another one that was
-// preempted while it sent, as in a ring with many producers, nor two owners that send to each other
-// for room. Its length is the number of control calls in progress, each of which is an object of
-// its sender anyway.
+// The mailbox is a linked list, so that no thread waits. In a ring with many producers a sender
+// would wait for another one that was preempted while it sent, and two owners that send to each
+// other could wait for room. Its length is at most the number of control calls in progress, and
+// each sender keeps an object for its call anyway.
 class Actor {
  public:
   Actor() = default;
@@ -48,7 +48,8 @@ class Actor {
   // Runs at most `limit` of the messages that had arrived before the call; returns their number.
   // Only for the owner.
   unsigned RunMailbox(unsigned limit = 64) {
-    // Looked at before it is written: most of the time it is empty, and this core's to read.
+    // Read before it is written: most of the time it is empty, and its cache line is then only
+    // read.
     if (arrived_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
       TakeArrived();
     return taken_ == nullptr ? 0 : RunTaken(limit);

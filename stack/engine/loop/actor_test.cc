@@ -12,7 +12,7 @@
 namespace pollux::engine {
 namespace {
 
-TEST(ActorTest, CallRunsThereAndAnswersHere) {
+TEST(ActorTest, CallRunsInTheTargetAndItsCallbackInTheCaller) {
   Actor here, there;
   std::string answer;
   here.Call(
@@ -25,7 +25,7 @@ TEST(ActorTest, CallRunsThereAndAnswersHere) {
   EXPECT_EQ(answer, "yes");
 }
 
-TEST(ActorTest, ACallToItselfWaitsForTheNextPoll) {
+TEST(ActorTest, ACallToTheSameActorRunsInTheNextPoll) {
   Actor self;
   int state = 0;
   self.Call(
@@ -37,7 +37,7 @@ TEST(ActorTest, ACallToItselfWaitsForTheNextPoll) {
   EXPECT_EQ(state, 2);
 }
 
-TEST(ActorTest, LimitIsKept) {
+TEST(ActorTest, AtMostTheGivenNumberOfMessagesRuns) {
   Actor actor;
   int ran = 0;
   for (int i = 0; i < 100; ++i) Actor::Post(actor, [&] { ++ran; });
@@ -46,7 +46,7 @@ TEST(ActorTest, LimitIsKept) {
   EXPECT_EQ(ran, 100);
 }
 
-TEST(ActorTest, NothingLeftBehindRunsOrLeaks) {
+TEST(ActorTest, MessagesLeftAtDestructionAreFreedAndDoNotRun) {
   auto token = std::make_shared<int>();
   bool ran = false;
   {
@@ -79,7 +79,7 @@ TEST(ActorTest, ALongMailboxNeitherBlocksNorReorders) {
   for (unsigned i = 0; i < sent; ++i) ASSERT_EQ(order[i], i);
 }
 
-TEST(ActorTest, WhatIsSentWhileAMessageRunsWaitsForTheNextPoll) {
+TEST(ActorTest, MessagesPostedByAMessageRunInTheNextPoll) {
   Actor actor;
   int ran = 0;
   Actor::Post(actor, [&] {
@@ -92,7 +92,7 @@ TEST(ActorTest, WhatIsSentWhileAMessageRunsWaitsForTheNextPoll) {
   EXPECT_EQ(ran, 2);
 }
 
-TEST(ActorTest, TwoOwnersDoNotWaitForEachOther) {
+TEST(ActorTest, TwoActorsThatCallEachOtherDoNotDeadlock) {
   constexpr unsigned kCalls = 10'000;
   Actor a, b;
   unsigned ran = 0;
@@ -107,7 +107,7 @@ TEST(ActorTest, TwoOwnersDoNotWaitForEachOther) {
   EXPECT_EQ(ran, 2 * kCalls);
 }
 
-TEST(ActorTest, ManySendersEachInOrder) {
+TEST(ActorTest, MessagesOfEachSenderStayInOrder) {
   constexpr int kSenders = 3;
   constexpr int kMessages = 50'000;
   Actor actor;

@@ -1,4 +1,4 @@
-// Who is told of queue pairs that fail.
+// Observers of queue pairs that fail.
 #ifndef POLLUX_STACK_ENGINE_LOOP_FAILURE_OBSERVER_H_
 #define POLLUX_STACK_ENGINE_LOOP_FAILURE_OBSERVER_H_
 
@@ -14,9 +14,9 @@
 
 namespace pollux::engine {
 
-// Told of each queue pair that has entered IBV_QPS_ERR for an error of the transport's, before
-// anyone polls its completions; `diagnostics` says what it was. On the worker's core, between polls
-// of the packet path.
+// Notified of each queue pair that has entered IBV_QPS_ERR because of an error in the transport,
+// before its completions are polled; `diagnostics` contains the cause. Called on the worker's core,
+// between polls of the packet path.
 class FailureObserver {
  public:
   virtual ~FailureObserver() = default;
@@ -26,7 +26,7 @@ class FailureObserver {
 // The failures of one turn of the loop, and the observers of one worker.
 class FailureList {
  public:
-  // Of more failures than this in one turn the rest is not told of.
+  // If more queue pairs fail in one turn, the others are not reported.
   static constexpr uint32_t kMax = 32;
 
   void AddObserver(std::weak_ptr<FailureObserver> observer);
@@ -35,7 +35,7 @@ class FailureList {
   void Add(Qpn qpn) {
     if (count_ < kMax) qpns_[count_++] = qpn;
   }
-  // Tells every observer of each, as long as it exists, and forgets them.
+  // Reports each failure to every observer that still exists, and clears the list.
   [[gnu::noinline]] void Deliver(QueuePairTable& queue_pairs);
 
  private:

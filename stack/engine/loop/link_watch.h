@@ -1,4 +1,4 @@
-// Looks at a port's link on a timer: no interrupt tells a polled core that a cable was pulled.
+// Checks a port's link on a timer: no interrupt tells a polled core that a cable was pulled.
 #ifndef POLLUX_STACK_ENGINE_LOOP_LINK_WATCH_H_
 #define POLLUX_STACK_ENGINE_LOOP_LINK_WATCH_H_
 
@@ -13,24 +13,24 @@
 
 namespace pollux::engine {
 
-// Owned by the worker of the port, on its core.
+// Owned by the worker of the port; used on its core.
 class LinkWatch {
  public:
-  // Soon enough for who repairs what hangs on it, and ten system calls a second.
+  // Soon enough for programs that react to a lost link, at ten system calls per second.
   static constexpr uint64_t kIntervalNs = 100'000'000;
   using Look = absl::AnyInvocable<io::LinkState()>;
 
-  // `changed` is called with what has happened since it was last looked at: IBV_EVENT_PORT_ACTIVE
-  // (up), IBV_EVENT_PORT_ERR (down), IBV_EVENT_DEVICE_FATAL (the interface is gone for good).
+  // `changed` is called with each change since the previous check: IBV_EVENT_PORT_ACTIVE (up),
+  // IBV_EVENT_PORT_ERR (down), IBV_EVENT_DEVICE_FATAL (the interface no longer exists).
   explicit LinkWatch(absl::AnyInvocable<void(ibv_event_type)> changed)
       : timer_(&LinkWatch::OnTimer, this), changed_(std::move(changed)) {}
 
-  // Looks at once, and from then on again and again. `wheel` outlives this.
+  // Checks the link now, and from then on every kIntervalNs. `wheel` must outlive this object.
   void Start(TimingWheel* wheel, uint64_t now_ns, Look look);
 
-  // As it was last seen; up, at a speed that is not known, when nobody looks.
+  // The state at the last check; without Start(): up, at an unknown speed.
   const io::LinkState& state() const { return state_; }
-  uint64_t downed() const { return downed_; }  // times it has gone down
+  uint64_t downed() const { return downed_; }  // how often it has gone down
 
  private:
   static void OnTimer(void* watch, uint64_t now_ns);

@@ -7,7 +7,7 @@
 namespace pollux::engine {
 namespace {
 
-TEST(LinkWatchTest, TellsOfChangesAndCountsTheFalls) {
+TEST(LinkWatchTest, ReportsLinkChangesAndCountsLinkDowns) {
   TimingWheel wheel(0);
   io::LinkState link{.up = true, .speed_mbps = 1000};
   std::vector<ibv_event_type> told;
@@ -33,7 +33,7 @@ TEST(LinkWatchTest, TellsOfChangesAndCountsTheFalls) {
                                                IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE}));
 }
 
-TEST(LinkWatchTest, TellsOnceThatTheInterfaceIsGone) {
+TEST(LinkWatchTest, ReportsARemovedInterfaceOnce) {
   TimingWheel wheel(0);
   io::LinkState link;
   std::vector<ibv_event_type> told;

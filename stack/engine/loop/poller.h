@@ -43,7 +43,7 @@ class PollerList {
     poller->wakeup_.LeaveWhole();
     wakeup_.Wake();
   }
-  // Whether any did something.
+  // Returns whether any poller did work.
   [[gnu::always_inline]] bool Run(uint64_t now_ns) {
     if (wakeup_.awake()) return RunAwake(now_ns);
     assert(IsQuiet(now_ns) && "a poller that is asleep has work");
@@ -51,7 +51,7 @@ class PollerList {
   }
 
  private:
-  // By index: pollers add and remove pollers.
+  // By index, because pollers add and remove pollers.
   bool RunAwake(uint64_t now_ns) {
     wakeup_.Sleep();
     bool worked = false;

@@ -11,9 +11,9 @@
 
 namespace pollux::engine {
 
-// Told of a port's asynchronous events: IBV_EVENT_PORT_ERR when its link has gone,
-// IBV_EVENT_PORT_ACTIVE when it is back, IBV_EVENT_DEVICE_FATAL when its interface is no more. On
-// the worker's core, between polls of the packet path.
+// Notified of a port's asynchronous events: IBV_EVENT_PORT_ERR when its link goes down,
+// IBV_EVENT_PORT_ACTIVE when it is up again, IBV_EVENT_DEVICE_FATAL when its interface no longer
+// exists. Called on the worker's core, between polls of the packet path.
 class PortObserver {
  public:
   virtual ~PortObserver() = default;
@@ -27,7 +27,7 @@ class PortObserverList {
     std::replace(observers_.begin(), observers_.end(), observer,
                  static_cast<PortObserver*>(nullptr));
   }
-  // By index: observers add and remove observers, themselves too.
+  // By index, because observers add and remove observers, including themselves.
   void Tell(uint8_t port_num, ibv_event_type event) {
     for (size_t i = 0; i < observers_.size(); ++i) {
       if (observers_[i] != nullptr) observers_[i]->OnPortEvent(port_num, event);

@@ -74,7 +74,7 @@ struct WorkerPort {
 // How many queues the port of the two workers has.
 class SharedPortTest : public ::testing::TestWithParam<uint32_t> {};
 
-TEST_P(SharedPortTest, TrafficToBothWorkersThroughOneQueue) {
+TEST_P(SharedPortTest, BothWorkersReceiveThroughOneQueue) {
   ASSERT_TRUE(InitEal({.memory_mib = 256}).ok());
   Lane to_server;
   Lane to_client[kWorkers];

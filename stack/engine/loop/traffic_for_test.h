@@ -1,4 +1,4 @@
-// Traffic between workers on threads of their own, for a race detector to look at. For tests.
+// Traffic between workers on separate threads, for race detectors. For tests.
 #ifndef POLLUX_STACK_ENGINE_LOOP_TRAFFIC_FOR_TEST_H_
 #define POLLUX_STACK_ENGINE_LOOP_TRAFFIC_FOR_TEST_H_
 
@@ -20,14 +20,14 @@ namespace pollux::engine {
 
 inline constexpr uint32_t kMaxFrame = 4352;
 inline constexpr uint32_t kLaneSlots = 1024;
-inline constexpr uint32_t kBytes = 8192;  // of a message: several packets
+inline constexpr uint32_t kBytes = 8192;  // of a message; several packets
 inline constexpr uint32_t kUnderWay = 8;
 inline constexpr uint64_t kOperations = 2'000;
 inline constexpr int kAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
-// Frames from one thread to another, by copying: no buffer of one worker's pool is ever in the
-// other's hands, so that a race detector sees each hand-over. DPDK's own rings and pools are
+// Passes frames from one thread to another by copying: no worker ever holds a buffer of another
+// worker's pool, so that a race detector sees each hand-over. DPDK's own rings and pools are
 // compiled without one.
 class Lane {
  public:
@@ -35,7 +35,7 @@ class Lane {
     std::array<uint8_t, kMaxFrame> bytes;
     uint32_t length;
   };
-  // Null when it is full, or empty.
+  // Back() returns null if the lane is full, Front() if it is empty.
   Slot* Back() {
     const bool full =
         tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) == kLaneSlots;
@@ -54,7 +54,7 @@ class Lane {
   alignas(64) std::atomic<uint32_t> tail_{0};
 };
 
-// A queue of a port's: what comes by any of some lanes, and one lane out.
+// A queue of a port: receives from several lanes and sends into one.
 class CopyLink : public io::Link {
  public:
   CopyLink(std::vector<Lane*> in, Lane* out) : in_(std::move(in)), out_(out) {}
@@ -94,7 +94,7 @@ class CopyLink : public io::Link {
   rte_mempool* pool_ = nullptr;
 };
 
-// Runs on the worker's core and waits.
+// Runs `work` on the worker's core and waits for its result.
 template <class Work>
 auto On(Worker& worker, Work work) {
   std::promise<decltype(work())> promise;
@@ -103,8 +103,8 @@ auto On(Worker& worker, Work work) {
   return future.get();
 }
 
-// One end of a connection: sends messages, writes and reads in turn, and receives the other's.
-// Lives on its worker's core; what others ask for is atomic.
+// One end of a connection: sends messages, writes and reads in turn, and receives the peer's. Used
+// on its worker's core; what other threads read is atomic.
 class End : public Poller {
  public:
   explicit End(Worker& worker)
@@ -136,7 +136,7 @@ class End : public Poller {
   }
 
   Qpn qpn() const { return qp_->qpn(); }
-  // Where the peer's WRITEs and READs go: as much of this end as the other may look at.
+  // The targets of the peer's WRITEs and READs: all that the peer must know about this end.
   struct Target {
     uint64_t source, inbox;
     uint32_t source_key, inbox_key;
@@ -153,7 +153,7 @@ class End : public Poller {
     attr.qp_access_flags = kAccess;
     attr.max_rd_atomic = attr.max_dest_rd_atomic = 4;
     attr.min_rnr_timer = 1;
-    attr.timeout = 20;  // 4.3 s: on a busy machine threads stand still for long
+    attr.timeout = 20;  // 4.3 s: on a busy machine threads may stall for long
     attr.retry_cnt = attr.rnr_retry = 7;
     attr.ah_attr.is_global = 1;
     attr.ah_attr.port_num = 1;
@@ -165,7 +165,7 @@ class End : public Poller {
     return true;
   }
 
-  // Of its own, that have completed well.
+  // Own operations that have completed successfully.
   uint64_t done() const { return done_.load(std::memory_order_acquire); }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
 
@@ -224,7 +224,7 @@ class End : public Poller {
   std::atomic<bool> failed_{false};
 };
 
-// Objects that come and go beside the traffic, as other connections' do.
+// Creates and destroys objects during the traffic, as other connections would.
 inline bool MakeAndDestroy(Worker& worker) {
   auto pd = worker.AllocPd();
   auto cq = worker.CreateCq(16);

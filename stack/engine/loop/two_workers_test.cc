@@ -39,7 +39,7 @@ struct Host {
   std::unique_ptr<ProgressThread> thread;
 };
 
-TEST(TwoWorkersTest, TrafficBothWaysBesideControlCalls) {
+TEST(TwoWorkersTest, TrafficRunsBothWaysDuringControlCalls) {
   ASSERT_TRUE(InitEal({.memory_mib = 256}).ok());
   Lane there, back;
   Host hosts[] = {Host(1, &back, &there), Host(2, &there, &back)};

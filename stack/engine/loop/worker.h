@@ -96,7 +96,8 @@ class Worker : public Actor {
 
   // Runs one turn of the loop: receive a burst, dispatch, timers, mailbox, pollers, acknowledge,
   // transmit, deliver events, flush. Returns whether there was any work, so that the caller can
-  // yield when idle; a timer without effect is no work. `now_ns` comes from a monotonic clock.
+  // yield when idle; a timer without effect does not count as work. `now_ns` must come from a
+  // monotonic clock.
   using AckAction = transport::AckPolicy::Action;
   bool Poll(uint64_t now_ns, AckAction acks = transport::AckPolicy::kSendNow);
   bool OwesAcks() { return scheduler_.owes_acks(); }
@@ -107,8 +108,8 @@ class Worker : public Actor {
   // in a turn.
   void AddPoller(Poller* poller) { pollers_.Add(poller); }
   void RemovePoller(Poller* poller) { pollers_.Remove(poller); }
-  // Providers are asked in addition to the worker's own statistics, and are not owned. Collect()
-  // returns false if no provider knows the topic. engine/telemetry.h shows who asks.
+  // Providers are queried in addition to the worker's own statistics, and are not owned. Collect()
+  // returns false if no provider knows the topic. Queries come from engine/telemetry.h.
   void AddStatsProvider(StatsProvider* provider) { stats_.Add(provider); }
   void RemoveStatsProvider(StatsProvider* provider) { stats_.Remove(provider); }
   bool Collect(const StatsQuery& query, Stats* stats) { return stats_.Collect(query, stats); }
@@ -136,8 +137,8 @@ class Worker : public Actor {
     failures_.AddObserver(std::move(observer));
   }
 
-  // Objects as in rdma-core. Pointers stay valid until the object is destroyed. All of these may be
-  // called from pollers, event handlers and mailbox messages.
+  // Objects as in rdma-core. Pointers stay valid until the object is destroyed. All of these
+  // functions may be called from pollers, event handlers and mailbox messages.
   //
   // Errors: FailedPrecondition (EBUSY) for destroying an object in use; ResourceExhausted (ENOMEM)
   // at the limit of a count and for queues for which there is no memory; InvalidArgument (EINVAL)
@@ -164,8 +165,8 @@ class Worker : public Actor {
                                                  uint32_t length, int access) {
     return memory_.RegFastMr(pd, address, length, access);
   }
-  // As ibv_alloc_mw and ibv_dealloc_mw. The low 8 bits of a type 2 window's rkey are the consumer's
-  // to choose.
+  // As ibv_alloc_mw and ibv_dealloc_mw. The consumer may choose the low 8 bits of a type 2 window's
+  // rkey.
   absl::StatusOr<ibv_mw*> AllocMw(memory::ProtectionDomain* pd, ibv_mw_type type) {
     return memory_.AllocMw(pd, type);
   }
@@ -205,9 +206,9 @@ class Worker : public Actor {
   // As ibv_modify_qp. With IBV_QP_AV, attr.ah_attr is resolved as in CreateAh(). An error leaves
   // the queue pair unchanged.
   absl::Status ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int mask);
-  // Destroys a queue pair: none of its requests completes, and nothing is answered for it any more.
-  // Its number stays unused for `time_wait_ns`; with 0 it is available at once, under another
-  // generation.
+  // Destroys a queue pair: its pending requests never complete, and packets to it are no longer
+  // answered. Its number stays unused for `time_wait_ns`; with 0 it is available at once, under
+  // another generation.
   absl::Status DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns = 0);
 
   // As ibv_attach_mcast, for UD: datagrams to group `gid` are also delivered to `qp`. It does not
@@ -244,22 +245,22 @@ class Worker : public Actor {
   absl::StatusOr<Port*> FindPort(uint8_t port_num);
   absl::Status NoSuchPort(uint8_t port_num) const;
   bool Receive(Port& port);
-  // The first `count` of frames_. Not inlined, like everything that runs only when there is work: a
-  // turn without work then saves no registers for it.
+  // Handles the first `count` of frames_. Not inlined, like everything that runs only when there is
+  // work: a turn without work then saves no registers for it.
   [[gnu::noinline]] void TakeBurst(Port& port, uint16_t count);
   // A received frame.
   struct Arrival {
     const uint8_t* frame = nullptr;
     size_t length = 0;  // bytes; 0: in several segments
-    Qpn dest_qpn;       // if it is RoCE over IPv4 without a tag; 0: it cannot be
+    Qpn dest_qpn;       // if the frame is RoCE over IPv4 without a tag; 0: it is not
   };
-  // As many queue pairs are prefetched as cache misses may be outstanding.
+  // The number of queue pairs that are prefetched: as many as cache misses may be outstanding.
   static constexpr uint16_t kPrefetchAhead = 6;
   void Prepare(const rte_mbuf* frame, Arrival* arrival) const;
   void Prefetch(uint16_t i) const;
   // State that passes from dispatched frames of a burst to the following ones.
   struct Burst {
-    Slot* called = nullptr;  // the last one with a packet; AfterCall() is still due
+    Slot* called = nullptr;  // the last to get a packet; AfterCall() is still due for it
   };
   bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
                 transport::PollContext& context);
@@ -270,7 +271,7 @@ class Worker : public Actor {
   void DispatchMulticast(const ip::Interface& interface, const wire::RocePacket& packet,
                          transport::PollContext& context);
   Slot& SlotOf(const verbs::QueuePair& qp) { return qps_.Of(qp); }
-  // Delivers and frees what the turn left behind.
+  // Delivers the events and failures of the turn, and frees destroyed objects.
   [[gnu::noinline]] void EndTurn();
   void DeliverEvents();
   void AfterCall(Slot& slot);
@@ -289,13 +290,13 @@ class Worker : public Actor {
   TimingWheel wheel_;
   uint64_t now_ns_;
   CoreCounters core_counters_;
-  bool busy_ = false;  // during the last turn
+  bool busy_ = false;  // the last turn had work
   rte_mempool* packet_pool_ = nullptr;
   std::vector<std::unique_ptr<Port>> ports_;
   MemoryObjects memory_;
   std::optional<transport::DcqcnParameters> dcqcn_;
   TransmitScheduler scheduler_;
-  // Of the current burst:
+  // For the current burst:
   std::array<rte_mbuf*, kBurst> frames_;
   std::array<Arrival, kBurst> arrivals_;
   PollerList pollers_;

@@ -126,7 +126,7 @@ class WorkerFramesTest : public ::testing::Test {
   std::unique_ptr<ip::Interface> interface_;
 };
 
-TEST_F(WorkerFramesTest, EachIsJudgedByItsOwnAddresses) {
+TEST_F(WorkerFramesTest, EachFrameIsCheckedByItsOwnAddresses) {
   for (int twice = 0; twice < 2; ++twice) {
     EXPECT_TRUE(IsTaken(Frame(kPeer, kOurs)));
     EXPECT_FALSE(IsTaken(Frame(kPeer, kOurs + 8)));
@@ -137,7 +137,7 @@ TEST_F(WorkerFramesTest, EachIsJudgedByItsOwnAddresses) {
 }
 
 // The kernel is looked at every 5 ms and the link every 100: whoever polls sleeps in between.
-TEST_F(WorkerFramesTest, AnIdleWorkerOnTheKernelsInterfaceLetsItsThreadSleep) {
+TEST_F(WorkerFramesTest, AnIdleWorkerOnAKernelInterfaceLetsItsThreadSleep) {
   constexpr uint64_t kSecond = 1'000'000'000, kTurnNs = 100;
   worker_->WatchLink([] { return io::LinkState{.up = true}; });
   ProgressPolicy policy({.idle = Idle::kYield, .application = Application::kUnmodified});
@@ -154,7 +154,7 @@ TEST_F(WorkerFramesTest, AnIdleWorkerOnTheKernelsInterfaceLetsItsThreadSleep) {
 }
 
 // What was found of the last frame holds no longer.
-TEST_F(WorkerFramesTest, AddressesThatChangeAreLookedAtAgain) {
+TEST_F(WorkerFramesTest, ChangedAddressesAreCheckedAgain) {
   EXPECT_TRUE(IsTaken(Frame(kPeer, kOurs)));
   kernel_.state_.addresses = {InterfaceAddress::Ipv4(kOurs + 8)};
   KernelChanges();
@@ -168,7 +168,7 @@ TEST_F(WorkerFramesTest, AddressesThatChangeAreLookedAtAgain) {
 
 // More than this core's cache of a pool takes, of two pools by turns, in two pieces, and one that
 // somebody else still holds.
-TEST_F(WorkerFramesTest, AllGoHome) {
+TEST_F(WorkerFramesTest, AllMbufsReturnToTheirPool) {
   rte_mempool* other =
       rte_pktmbuf_pool_create("worker_frames", kBuffers, 32, 0, 2048, SOCKET_ID_ANY);
   ASSERT_NE(other, nullptr);

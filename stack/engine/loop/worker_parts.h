@@ -1,4 +1,4 @@
-// What a worker is made of. For worker.cc and worker_*.cc alone.
+// The parts of a worker. For worker.cc and worker_*.cc only.
 #ifndef POLLUX_STACK_ENGINE_LOOP_WORKER_PARTS_H_
 #define POLLUX_STACK_ENGINE_LOOP_WORKER_PARTS_H_
 
@@ -10,8 +10,8 @@
 
 namespace pollux::engine {
 
-// Its counters and its egress change with every packet: no line of them is shared with what another
-// worker allocates.
+// The counters and the egress change with every packet: they share no cache line with memory that
+// another worker allocates.
 struct alignas(64) Worker::Port {
   Port(Worker* owner, uint8_t number, ip::Interface* its_interface, io::Link* its_link,
        std::string its_name, io::Steering* its_steering)
@@ -33,10 +33,10 @@ struct alignas(64) Worker::Port {
         link_watch([this](ibv_event_type event) { events.RaiseEvent(event); }) {}
 
   Worker* worker;
-  uint8_t port_num;  // as verbs count them, from 1
+  uint8_t port_num;  // counted from 1, as in verbs
   ip::Interface* interface;
   io::Link* link;
-  io::Steering* steering;  // null: the port is this worker's alone
+  io::Steering* steering;  // null: no other worker uses the port
   std::string name;
   transport::Counters counters;
   transport::Egress egress;
@@ -51,13 +51,13 @@ inline transport::PollContext& Worker::Context(Port& port) {
   return port.context;
 }
 
-// A queue pair has no port before it is in INIT; nothing is sent for it then.
+// A queue pair has no port before it is in INIT; nothing is sent for it until then.
 inline Worker::Port& Worker::PortOf(const verbs::QueuePair& qp) {
   const size_t port_num = qp.attr.port_num;
   return *ports_[port_num >= 1 && port_num <= ports_.size() ? port_num - 1 : 0];
 }
 
-// To follow each call into an endpoint: its deadline may have moved.
+// Must follow each call into an endpoint, because its deadline may have changed.
 [[gnu::always_inline]] inline void Worker::AfterCall(Slot& slot) {
   const uint64_t deadline = slot.endpoint->deadline_ns();
   const bool never = deadline == transport::Endpoint::kNever;

@@ -14,9 +14,6 @@ namespace {
 
 using transport::Endpoint;
 
-// IB specification 16.4: the Q_Key of every GSI queue pair.
-constexpr uint32_t kGsiQkey = 0x80010000;
-
 // Of a queue pair that is destroyed or moved to RESET or ERR: packets of what was posted before.
 constexpr int kLastPackets = 256;
 
@@ -25,7 +22,7 @@ constexpr int kLastPackets = 256;
 // Without an acknowledgement its peer would use up its retries. Requests are sent because an
 // adapter would have sent them by now: programs post a last message and disconnect. None is sent
 // again, and those for which there is no room are flushed as any that an adapter has not reached.
-void SendAtLast(Endpoint& endpoint, transport::PollContext& context) {
+void SendPostedBeforeLeavingRts(Endpoint& endpoint, transport::PollContext& context) {
   transport::Egress& egress = context.egress;
   if (egress.room() < transport::RcResponder::kLastAcks) egress.Flush(context.now_ns);
   endpoint.AcknowledgeAtLast(context);
@@ -146,7 +143,9 @@ absl::Status Worker::ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int
     qp->path = *path;
   }
   const bool ends = attr.qp_state == IBV_QPS_RESET || attr.qp_state == IBV_QPS_ERR;
-  if ((mask & IBV_QP_STATE) != 0 && ends && !new_path) SendAtLast(*Endpoint::Of(qp), context);
+  if ((mask & IBV_QP_STATE) != 0 && ends && !new_path) {
+    SendPostedBeforeLeavingRts(*Endpoint::Of(qp), context);
+  }
   const absl::Status status = Endpoint::Of(qp)->Modify(attr, mask, context);
   if (new_path) {
     // Whichever of the two paths is not the queue pair's any more.
@@ -174,7 +173,7 @@ absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
   if (qp == nullptr) return NotOurs("queue pair");
   Slot& slot = SlotOf(*qp);
   transport::PollContext& context = Context(PortOf(*qp));
-  SendAtLast(*slot.endpoint, context);
+  SendPostedBeforeLeavingRts(*slot.endpoint, context);
   --qp->init().pd->use_count;
   qp->init().send_cq->Detach(qp);
   qp->init().recv_cq->Detach(qp);

@@ -1,4 +1,4 @@
-// What a worker tells of itself, its ports and its objects when it is asked (telemetry).
+// The statistics of a worker, its ports and its objects, for telemetry.
 #ifndef POLLUX_STACK_ENGINE_LOOP_WORKER_STATS_H_
 #define POLLUX_STACK_ENGINE_LOOP_WORKER_STATS_H_
 
@@ -13,15 +13,15 @@ namespace pollux::engine {
 
 class Worker;
 
-// How busy a core is. Turns of the loop, and those in which there was something to do; the time
-// from the start of such a turn to the start of the next.
+// How busy a core is: the turns of the loop, those with work, and the time from the start of each
+// of the latter to the start of the next turn.
 struct CoreCounters {
   uint64_t polls = 0;
   uint64_t busy_polls = 0;
   uint64_t busy_ns = 0;
 };
 
-// On the worker's core. It and what lives on its worker answer each query together.
+// Used on the worker's core. It and the worker's providers answer each query together.
 class WorkerStats : public StatsProvider {
  public:
   explicit WorkerStats(const Worker* worker) : worker_(*worker) {}

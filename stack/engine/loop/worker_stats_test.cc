@@ -20,7 +20,7 @@ class SilentLink : public io::Link {
   }
 };
 
-class WorkerReportTest : public ::testing::Test {
+class WorkerStatsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { ASSERT_TRUE(InitEal().ok()); }
   void SetUp() override {
@@ -57,7 +57,7 @@ class WorkerReportTest : public ::testing::Test {
   verbs::CompletionQueue* cq_ = nullptr;
 };
 
-TEST_F(WorkerReportTest, Port) {
+TEST_F(WorkerStatsTest, PortFieldsAreReported) {
   worker_->Poll(1'000'000'000);
   worker_->Poll(2'000'000'000);
   auto port = Fields({.topic = "port"});
@@ -74,7 +74,7 @@ TEST_F(WorkerReportTest, Port) {
   EXPECT_FALSE(worker_->Collect({.topic = "port", .object = 0}, &none));
 }
 
-TEST_F(WorkerReportTest, Core) {
+TEST_F(WorkerStatsTest, PollsOfTheCoreAreReported) {
   for (uint64_t ns = 1; ns <= 10; ++ns) worker_->Poll(ns * 1'000'000'000);
   auto core = Fields({.topic = "worker"});
   EXPECT_EQ(Number(core["polls"]), 10u);
@@ -82,7 +82,7 @@ TEST_F(WorkerReportTest, Core) {
   EXPECT_EQ(Number(core["now_ns"]), 10'000'000'000u);
 }
 
-TEST_F(WorkerReportTest, QueuePair) {
+TEST_F(WorkerStatsTest, FieldsAndRecorderOfAQueuePairAreReported) {
   verbs::QueuePair* qp = MakeQp();
   auto told = Fields({.topic = "qp", .object = qp->qpn().value});
   EXPECT_EQ(Number(told["qpn"]), qp->qpn().value);
@@ -108,7 +108,7 @@ TEST_F(WorkerReportTest, QueuePair) {
   EXPECT_NE(recorder.lines()[0].find("queue pair: INIT"), std::string::npos);
 }
 
-TEST_F(WorkerReportTest, ListsGoOnWhereTheyEnded) {
+TEST_F(WorkerStatsTest, AListContinuesAfterTheGivenObject) {
   ASSERT_TRUE(
       worker_->CreateGsiQp({.type = IBV_QPT_UD, .pd = pd_, .send_cq = cq_, .recv_cq = cq_}).ok());
   std::map<uint64_t, int> expected = {{1, 1}};
@@ -128,7 +128,7 @@ TEST_F(WorkerReportTest, ListsGoOnWhereTheyEnded) {
   EXPECT_EQ(seen, expected);
 }
 
-TEST_F(WorkerReportTest, Memory) {
+TEST_F(WorkerStatsTest, MemoryUseIsReported) {
   verbs::QueuePair* qp = MakeQp();
   auto before = Fields({.topic = "memory"});
   EXPECT_EQ(Number(before["queue_pairs"]), 1u);
@@ -144,7 +144,7 @@ TEST_F(WorkerReportTest, Memory) {
 }
 
 // Two of a kind, whose numbers are added, and a topic of their own.
-TEST_F(WorkerReportTest, Reporters) {
+TEST_F(WorkerStatsTest, StatsProvidersAreSummed) {
   struct Teller : StatsProvider {
     bool Collect(const StatsQuery& query, Stats* stats) override {
       if (query.topic != "calls") return false;

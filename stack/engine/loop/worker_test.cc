@@ -107,7 +107,7 @@ class WorkerTest : public ::testing::Test {
 
 // ibv_post_send(3): a datagram is as large as the port's MTU allows, whatever the queue pair went
 // through.
-TEST_F(WorkerTest, DatagramsAreAsLargeAsThePortsMtu) {
+TEST_F(WorkerTest, DatagramsUpToThePortMtuAreSent) {
   verbs::QueuePairInitAttr init = Init();
   init.type = IBV_QPT_UD;
   verbs::QueuePair* qp = worker_->CreateQp(std::move(init)).value();
@@ -153,7 +153,7 @@ TEST_F(WorkerTest, DatagramsAreAsLargeAsThePortsMtu) {
   ASSERT_TRUE(worker_->DestroyAh(ah).ok());
 }
 
-TEST_F(WorkerTest, PacketsFindTheirQueuePairOrTheirCounter) {
+TEST_F(WorkerTest, PacketsReachTheirQueuePairOrADropCounter) {
   verbs::QueuePair* qp = worker_->CreateQp(Init()).value();
   Receive(qp->qpn());
   EXPECT_EQ(drops(Drop::kQpState), 1u);  // it was found, in RESET
@@ -172,7 +172,7 @@ TEST_F(WorkerTest, PacketsFindTheirQueuePairOrTheirCounter) {
   EXPECT_EQ(worker_->counters().rcvd_pkts, 7u);
 }
 
-TEST_F(WorkerTest, AnotherProcessBeginsWithAnotherNumber) {
+TEST_F(WorkerTest, FirstQueuePairNumberDependsOnTheSeed) {
   const io::QpnLayout layout;
   std::set<uint32_t> indices;
   for (uint8_t seed = 1; seed <= 4; ++seed) {
@@ -189,7 +189,7 @@ TEST_F(WorkerTest, AnotherProcessBeginsWithAnotherNumber) {
   EXPECT_EQ(indices.size(), 4u);
 }
 
-TEST_F(WorkerTest, NumbersAreNeverReservedOnesAndChangeWithEveryUse) {
+TEST_F(WorkerTest, QueuePairNumbersAreNotReservedAndChangeWithEveryUse) {
   for (const uint32_t index : {0u, 15u}) {
     Start(index);
     std::vector<Qpn> last(16384);
@@ -206,7 +206,7 @@ TEST_F(WorkerTest, NumbersAreNeverReservedOnesAndChangeWithEveryUse) {
   }
 }
 
-TEST_F(WorkerTest, QueuePairsAtTheLimitAndTimeWait) {
+TEST_F(WorkerTest, QueuePairsInTimeWaitCountTowardsTheLimit) {
   std::vector<verbs::QueuePair*> all;
   for (uint32_t i = 0; i < kQueuePairs; ++i) all.push_back(worker_->CreateQp(Init()).value());
   EXPECT_EQ(worker_->CreateQp(Init()).status().code(), absl::StatusCode::kResourceExhausted);
@@ -217,7 +217,7 @@ TEST_F(WorkerTest, QueuePairsAtTheLimitAndTimeWait) {
   EXPECT_TRUE(worker_->CreateQp(Init()).ok());
 }
 
-TEST_F(WorkerTest, WhatIsInUseIsNotDestroyed) {
+TEST_F(WorkerTest, ObjectsInUseAreNotDestroyed) {
   verbs::QueuePair* qp = worker_->CreateQp(Init()).value();
   EXPECT_EQ(worker_->DestroyCq(cq_).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(worker_->DeallocPd(pd_).code(), absl::StatusCode::kFailedPrecondition);
@@ -232,7 +232,7 @@ TEST_F(WorkerTest, WhatIsInUseIsNotDestroyed) {
   EXPECT_TRUE(worker_->DeallocPd(pd_).ok());
 }
 
-TEST_F(WorkerTest, LimitsAndForeignObjectsAreNamed) {
+TEST_F(WorkerTest, ObjectsBeyondTheLimitAndOfOtherWorkersAreRefused) {
   EXPECT_TRUE(worker_->AllocPd().ok());
   EXPECT_TRUE(worker_->AllocPd().ok());
   EXPECT_EQ(worker_->AllocPd().status().code(), absl::StatusCode::kResourceExhausted);
@@ -248,7 +248,7 @@ TEST_F(WorkerTest, LimitsAndForeignObjectsAreNamed) {
   EXPECT_EQ(worker_->CreateCq(0).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(WorkerTest, GsiIsQueuePairOneAndThereIsOne) {
+TEST_F(WorkerTest, GsiIsQueuePairOneAndUnique) {
   verbs::QueuePair* gsi = worker_->CreateGsiQp(Init()).value();
   EXPECT_EQ(gsi->qpn(), kGsiQpn);
   EXPECT_EQ(gsi->state(), IBV_QPS_RTS);
@@ -306,7 +306,7 @@ TEST_F(WorkerTest, PollersMayAddAndRemovePollers) {
   EXPECT_EQ(third.polls, 2);
 }
 
-TEST_F(WorkerTest, TimersArmedLongAfterTheLastPollCountFromTheCall) {
+TEST_F(WorkerTest, TimersArmedLongAfterTheLastPollStartAtTheCall) {
   constexpr uint64_t kIdleNs = 1'000'000'000, kTimeoutNs = 100'000'000;
   bool fired = false;
   Timer timer([](void* flag, uint64_t /*now_ns*/) { *static_cast<bool*>(flag) = true; }, &fired);
@@ -324,7 +324,7 @@ TEST_F(WorkerTest, TimersArmedLongAfterTheLastPollCountFromTheCall) {
   EXPECT_TRUE(fired);
 }
 
-TEST(WorkerCreateTest, LayoutsThatDoNotFitAreRefused) {
+TEST(WorkerCreateTest, OversizedConfigurationsAreRefused) {
   ASSERT_TRUE(InitEal().ok());
   const auto code = [](WorkerConfig config) { return Worker::Create(config).status().code(); };
   EXPECT_EQ(code({.index = 16}), absl::StatusCode::kInvalidArgument);

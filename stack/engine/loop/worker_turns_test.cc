@@ -218,7 +218,7 @@ class WorkerTurnsTest : public ::testing::Test {
   End a_, b_;
 };
 
-TEST_F(WorkerTurnsTest, AcknowledgementsLeaveWithThePollThatMadeThem) {
+TEST_F(WorkerTurnsTest, AcknowledgementsAreSentInThePollThatCreatesThem) {
   WriteBulk();
   SendBurst();
   b_.Poll();
@@ -228,7 +228,7 @@ TEST_F(WorkerTurnsTest, AcknowledgementsLeaveWithThePollThatMadeThem) {
   PollUntilCompleted(a_, kSmallPairs);
 }
 
-TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveTogetherWithWhatIsPostedNext) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsAreSentWithTheNextPost) {
   SendBurst();
   EXPECT_FALSE(b_.worker->OwesAcks());
   b_.Poll(AckPolicy::kHold);
@@ -245,7 +245,7 @@ TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveTogetherWithWhatIsPostedNext) {
 }
 
 // So a peer has the completion of its SEND before it sees what answers that.
-TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveBeforeWhatIsPosted) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsAreSentBeforeTheNextPost) {
   a_.Send(0);
   a_.Poll();
   b_.Poll(AckPolicy::kHold);
@@ -258,7 +258,7 @@ TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveBeforeWhatIsPosted) {
 }
 
 // RFC 4861 section 7.3.1: what is acknowledged has reached the neighbour.
-TEST_F(WorkerTurnsTest, AcknowledgementsKeepNeighboursFresh) {
+TEST_F(WorkerTurnsTest, AcknowledgementsKeepNeighboursReachable) {
   constexpr uint64_t kStep = ip::NeighbourTable::kReachableNs / 2;
   const auto pass = [&] {
     for (End* end : {&a_, &b_}) end->now_ns += kStep;
@@ -284,7 +284,7 @@ TEST_F(WorkerTurnsTest, AcknowledgementsKeepNeighboursFresh) {
 }
 
 // A fatal NAK is the last that the queue pair sends: what is posted is flushed behind it.
-TEST_F(WorkerTurnsTest, WhatEndsTheConnectionIsNotHeld) {
+TEST_F(WorkerTurnsTest, AFatalNakIsNotHeld) {
   a_.Move(IBV_WR_RDMA_WRITE, 0, b_, b_.memory.data() + 1);
   a_.Poll();
   b_.Poll(AckPolicy::kHold);
@@ -296,7 +296,7 @@ TEST_F(WorkerTurnsTest, WhatEndsTheConnectionIsNotHeld) {
 }
 
 // An acknowledgement that waits for the responses to a READ, which take turns, stands behind them.
-TEST_F(WorkerTurnsTest, AcknowledgementsStandBehindResponsesOfSeveralPolls) {
+TEST_F(WorkerTurnsTest, AcknowledgementsFollowReadResponsesOfSeveralPolls) {
   WriteBulk();
   a_.Move(IBV_WR_RDMA_READ, 0, b_, b_.memory.data());
   a_.Send(0);
@@ -313,7 +313,7 @@ TEST_F(WorkerTurnsTest, AcknowledgementsStandBehindResponsesOfSeveralPolls) {
 }
 
 // It tells of what was completed before.
-TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveWhenWhatIsPostedFails) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsAreSentWhenAPostedRequestFails) {
   a_.Send(0);
   a_.Poll();
   b_.Poll(AckPolicy::kHold);
@@ -325,7 +325,7 @@ TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveWhenWhatIsPostedFails) {
   PollUntilCompleted(a_, 1);
 }
 
-TEST_F(WorkerTurnsTest, HeldAcknowledgementsDoNotWaitBehindALinkThatIsFull) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsAreSentBeforeDataAfterAFullLink) {
   WriteBulk();
   SendBurst();
   b_.link.full = true;
@@ -338,7 +338,7 @@ TEST_F(WorkerTurnsTest, HeldAcknowledgementsDoNotWaitBehindALinkThatIsFull) {
   PollUntilCompleted(a_, kSmallPairs);
 }
 
-TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveBeforeTheirQueuePairDoes) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsAreSentBeforeTheirQueuePairIsDestroyed) {
   SendBurst();
   b_.Poll(AckPolicy::kHold);
   ASSERT_TRUE(b_.worker->DestroyQp(b_.qps.front()).ok());
@@ -351,7 +351,7 @@ TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveBeforeTheirQueuePairDoes) {
 
 // An adapter sends within microseconds of the post: a program may count on it, whatever it does
 // next with the queue pair.
-TEST_F(WorkerTurnsTest, WhatIsPostedLeavesBeforeItsQueuePairLeavesRts) {
+TEST_F(WorkerTurnsTest, PostedRequestsAreSentBeforeTheQueuePairLeavesRts) {
   const auto move = [this](uint32_t pair, ibv_qp_state state) {
     ibv_qp_attr attr{};
     attr.qp_state = state;
@@ -372,7 +372,7 @@ TEST_F(WorkerTurnsTest, WhatIsPostedLeavesBeforeItsQueuePairLeavesRts) {
   EXPECT_EQ(all[0].status, IBV_WC_WR_FLUSH_ERR);
 }
 
-TEST_F(WorkerTurnsTest, AcknowledgementsLeaveBeforeTheLastOfTheirQueuePair) {
+TEST_F(WorkerTurnsTest, AcknowledgementsAreSentBeforeTheLastPacketsOfTheirQueuePair) {
   a_.Send(0);
   a_.Poll();
   b_.Poll(AckPolicy::kHold);
@@ -386,7 +386,7 @@ TEST_F(WorkerTurnsTest, AcknowledgementsLeaveBeforeTheLastOfTheirQueuePair) {
 }
 
 // It holds up no other queue pair for longer than a burst takes, nor for ever behind a full link.
-TEST_F(WorkerTurnsTest, TheLastOfAQueuePairIsBounded) {
+TEST_F(WorkerTurnsTest, TheLastPacketsOfAQueuePairAreBounded) {
   a_.link.full = true;
   for (uint32_t pair = kSmallPairs; pair < kPairs; ++pair) {
     a_.Write(pair, b_);
@@ -398,7 +398,7 @@ TEST_F(WorkerTurnsTest, TheLastOfAQueuePairIsBounded) {
 }
 
 // One message each is one turn each: as many leave in a poll as a burst holds.
-TEST_F(WorkerTurnsTest, SmallMessagesOfManyQueuePairsLeaveInOneBurst) {
+TEST_F(WorkerTurnsTest, SmallMessagesOfManyQueuePairsAreSentInOneBurst) {
   for (uint32_t pair = 0; pair < kSmallPairs; ++pair) a_.Send(pair);
   a_.Poll();
   EXPECT_EQ(b_.link.Count(wire::Operation::kSend), kSmallPairs);
@@ -406,7 +406,7 @@ TEST_F(WorkerTurnsTest, SmallMessagesOfManyQueuePairsLeaveInOneBurst) {
 }
 
 // As those have whose windows are closed, with each response that does not open them.
-TEST_F(WorkerTurnsTest, TurnsOfThoseWhoHaveNothingToSendAreOthersTurns) {
+TEST_F(WorkerTurnsTest, QueuePairsWithNothingToSendDoNotUseUpTurns) {
   for (uint32_t pair = kSmallPairs; pair < kPairs; ++pair) a_.qps[pair]->Activate();
   a_.Send(0);
   a_.Poll();
@@ -414,7 +414,7 @@ TEST_F(WorkerTurnsTest, TurnsOfThoseWhoHaveNothingToSendAreOthersTurns) {
   PollUntilCompleted(a_, 1);
 }
 
-TEST_F(WorkerTurnsTest, WhatALinkDoesNotTakeLeavesWhenItDoes) {
+TEST_F(WorkerTurnsTest, FramesRefusedByTheLinkAreSentLater) {
   WriteBulk();
   b_.link.full = true;
   // The egress fills with data.
@@ -458,7 +458,7 @@ TEST_F(WorkerTurnsOfLongPacketsTest, ResponsesTakeTurnsInBytes) {
 }
 
 // A NAK is owed as an acknowledgement is: here for a receive that nobody posted.
-TEST_F(WorkerTurnsTest, ANakWaitsForNoTurn) {
+TEST_F(WorkerTurnsTest, ANakIsSentWithoutATurn) {
   WriteBulk();
   for (int i = 0; i < 2; ++i) a_.Send(0);
   a_.Poll();
@@ -468,7 +468,7 @@ TEST_F(WorkerTurnsTest, ANakWaitsForNoTurn) {
 }
 
 // It owes an acknowledgement when it goes, and has no turn any more.
-TEST_F(WorkerTurnsTest, AQueuePairThatIsDestroyedIsInNoRow) {
+TEST_F(WorkerTurnsTest, ADestroyedQueuePairIsRemovedFromTheActiveLists) {
   struct Destroyer : Poller {
     bool Poll(uint64_t) override {
       if (qp != nullptr) {

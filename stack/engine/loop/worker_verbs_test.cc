@@ -108,7 +108,7 @@ class WorkerVerbsTest : public ::testing::Test {
   uint8_t memory_[256] = {};
 };
 
-TEST_F(WorkerVerbsTest, WindowsAreMadeBoundAndFreed) {
+TEST_F(WorkerVerbsTest, MemoryWindowsAreAllocatedBoundAndFreed) {
   const memory::MemoryRegion region =
       worker_->RegMr(pd_, memory_, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND).value();
   ibv_mw* window = worker_->AllocMw(pd_, IBV_MW_TYPE_1).value();
@@ -141,7 +141,7 @@ TEST_F(WorkerVerbsTest, WindowsAreMadeBoundAndFreed) {
   EXPECT_EQ(worker_->BindMw(qp, of_type_2, bind), EINVAL);
 }
 
-TEST_F(WorkerVerbsTest, SharedReceiveQueuesLiveUntilNobodyTakesFromThem) {
+TEST_F(WorkerVerbsTest, ASharedReceiveQueueInUseIsNotDestroyed) {
   EXPECT_EQ(
       worker_->CreateSrq(pd_, {.max_wr = 16385, .max_sge = 1, .srq_limit = 0}).status().code(),
       absl::StatusCode::kInvalidArgument);
@@ -164,7 +164,7 @@ TEST_F(WorkerVerbsTest, SharedReceiveQueuesLiveUntilNobodyTakesFromThem) {
   EXPECT_EQ(worker_->DestroySrq(srq).code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(WorkerVerbsTest, ALostCompletionStopsAllWhoUseTheQueue) {
+TEST_F(WorkerVerbsTest, ALostCompletionMovesAllQueuePairsOfTheQueueToErr) {
   verbs::QueuePair* a = worker_->CreateQp(Init(IBV_QPT_RC)).value();
   verbs::QueuePair* b = worker_->CreateQp(Init(IBV_QPT_RC)).value();
   verbs::QueuePair* unused = worker_->CreateQp(Init(IBV_QPT_RC)).value();
@@ -230,7 +230,7 @@ class WorkerFailureTest : public WorkerVerbsTest {
   }
 };
 
-TEST_F(WorkerFailureTest, AQueuePairThatFailsIsToldOfOnce) {
+TEST_F(WorkerFailureTest, AFailedQueuePairIsReportedOnce) {
   const auto observer = std::make_shared<Observer>();
   worker_->AddFailureObserver(observer);
   auto gone = std::make_shared<Observer>();
@@ -244,7 +244,7 @@ TEST_F(WorkerFailureTest, AQueuePairThatFailsIsToldOfOnce) {
   interface_->Clear();
 }
 
-TEST_F(WorkerFailureTest, WhatAnObserverDestroysNoOtherIsToldOf) {
+TEST_F(WorkerFailureTest, AQueuePairDestroyedByAnObserverIsNotReportedToOthers) {
   const auto destroyer = std::make_shared<Observer>(), late = std::make_shared<Observer>();
   worker_->AddFailureObserver(destroyer);
   worker_->AddFailureObserver(late);
@@ -256,7 +256,7 @@ TEST_F(WorkerFailureTest, WhatAnObserverDestroysNoOtherIsToldOf) {
   interface_->Clear();
 }
 
-TEST_F(WorkerVerbsTest, AnAnnouncedQueueIsNotDestroyed) {
+TEST_F(WorkerVerbsTest, ACompletionQueueWithAPendingEventIsNotDestroyed) {
   const auto channel = verbs::CompletionChannel::Create().value();
   verbs::CompletionQueue* cq = worker_->CreateCq(4).value();
   ASSERT_TRUE(cq->SetChannel(channel.get()).ok());
@@ -330,7 +330,7 @@ TEST_F(WorkerMulticastTest, EveryMemberGetsACopy) {
   EXPECT_EQ(worker_->counters().drop(Drop::kNotForUs), 2u);
 }
 
-TEST_F(WorkerMulticastTest, OnlyFramesOfTheGroup) {
+TEST_F(WorkerMulticastTest, OnlyFramesWithTheMacOfTheGroupAreDelivered) {
   const uint32_t key = worker_->RegMr(pd_, memory_, sizeof memory_, IBV_ACCESS_LOCAL_WRITE)->key;
   verbs::QueuePair* qp = MakeUd();
   ASSERT_TRUE(worker_->AttachMulticast(qp, Gid::FromIpv4(kGroupAddress)).ok());
@@ -343,13 +343,13 @@ TEST_F(WorkerMulticastTest, OnlyFramesOfTheGroup) {
   EXPECT_EQ(cq_->Poll(1, &wc), 1);
 }
 
-TEST_F(WorkerMulticastTest, OnlyDatagramsAndOnlyGroups) {
+TEST_F(WorkerMulticastTest, AttachNeedsAUdQueuePairAndAMulticastGroup) {
   verbs::QueuePair* rc = worker_->CreateQp(Init(IBV_QPT_RC)).value();
   EXPECT_FALSE(worker_->AttachMulticast(rc, Gid::FromIpv4(kGroupAddress)).ok());
   EXPECT_FALSE(worker_->AttachMulticast(MakeUd(), Gid::FromIpv4(0xC0000202)).ok());
 }
 
-TEST_F(WorkerVerbsTest, ALinkThatGoesAndComesBack) {
+TEST_F(WorkerVerbsTest, LinkChangesAreReportedToPortObservers) {
   struct Observer : PortObserver {
     void OnPortEvent(uint8_t port_num, ibv_event_type event) override {
       told.emplace_back(port_num, event);
@@ -382,7 +382,7 @@ TEST_F(WorkerVerbsTest, ALinkThatGoesAndComesBack) {
 }
 
 // IB specification, PortInfo: 1x is 1, 4x is 2; SDR 1, DDR 2, FDR10 8, EDR 32, HDR 64, NDR 128.
-TEST_F(WorkerVerbsTest, SpeedsInTheWordsOfPortInfo) {
+TEST_F(WorkerVerbsTest, SpeedsAreReportedAsPortInfoCodes) {
   io::LinkState link;
   worker_->WatchLink([&] { return link; });
   const struct {
@@ -399,7 +399,7 @@ TEST_F(WorkerVerbsTest, SpeedsInTheWordsOfPortInfo) {
   }
 }
 
-TEST_F(WorkerVerbsTest, QueriesSayWhatHolds) {
+TEST_F(WorkerVerbsTest, QueriedLimitsHold) {
   const ibv_device_attr device = worker_->QueryDevice();
   EXPECT_EQ(device.max_qp, 4);
   EXPECT_EQ(device.max_mr, 16);

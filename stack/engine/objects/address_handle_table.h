@@ -18,12 +18,12 @@
 
 namespace pollux::engine {
 
-// The calls are Worker's, and described there.
+// Implements calls of Worker, which describes them.
 class AddressHandleTable {
  public:
   explicit AddressHandleTable(uint32_t max) : max_(max) {}
 
-  // `pd` is the worker's; `interface` that of the handle's port, which outlives the handle.
+  // `pd` is the worker's. `interface` is that of the handle's port and must outlive the handle.
   absl::StatusOr<verbs::AddressHandle*> Create(memory::ProtectionDomain* pd,
                                                const ibv_ah_attr& attr, ip::Interface* interface,
                                                transport::PollContext& context);

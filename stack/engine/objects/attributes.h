@@ -1,5 +1,5 @@
-// Attributes of a device, a port and a queue pair in rdma-core's words. Source:
-// ibv_query_device(3), ibv_query_port(3), ibv_query_qp(3). What does not exist here is 0.
+// Attributes of a device, a port and a queue pair in the structures of rdma-core. Source:
+// ibv_query_device(3), ibv_query_port(3), ibv_query_qp(3). Attributes that do not exist here are 0.
 #ifndef POLLUX_STACK_ENGINE_OBJECTS_ATTRIBUTES_H_
 #define POLLUX_STACK_ENGINE_OBJECTS_ATTRIBUTES_H_
 
@@ -15,7 +15,7 @@ namespace pollux::engine {
 struct DeviceLimits {
   uint32_t queue_pairs = 0;
   uint32_t objects = 0;  // of each other kind
-  uint32_t regions = 0;  // and windows
+  uint32_t regions = 0;  // including windows
   uint8_t ports = 0;
 };
 

@@ -13,10 +13,10 @@
 
 namespace pollux::engine {
 
-// The calls are Worker's, and described there.
+// Implements calls of Worker, which describes them.
 class CompletionQueueTable {
  public:
-  // `events` and `destroyed` outlive this.
+  // `events` and `destroyed` must outlive this object.
   CompletionQueueTable(uint32_t max, verbs::EventList* events, DestroyedObjects* destroyed)
       : events_(events), destroyed_(destroyed), queues_("completion queue", max) {}
 

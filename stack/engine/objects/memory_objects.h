@@ -1,4 +1,4 @@
-// Protection domains of a worker, and the memory regions and windows in them.
+// The protection domains of a worker, and the memory regions and windows in them.
 #ifndef POLLUX_STACK_ENGINE_OBJECTS_MEMORY_OBJECTS_H_
 #define POLLUX_STACK_ENGINE_OBJECTS_MEMORY_OBJECTS_H_
 
@@ -16,14 +16,14 @@
 
 namespace pollux::engine {
 
-// The calls are Worker's, and described there.
+// Implements calls of Worker, which describes them.
 class MemoryObjects {
  public:
-  // `random` outlives this.
+  // `random` must outlive this object.
   MemoryObjects(uint32_t max_domains, uint32_t max_regions, Random* random)
       : regions_(max_regions, random), domains_("protection domain", max_domains) {}
 
-  // No look-up, since registering is part of every call of an upper layer.
+  // Needs no look-up, because registering memory is part of every call of an upper layer.
   bool Owns(const memory::ProtectionDomain* pd) const {
     return pd != nullptr && pd->regions == &regions_;
   }
@@ -49,7 +49,7 @@ class MemoryObjects {
   memory::RegionTable regions_;
   ObjectTable<memory::ProtectionDomain> domains_;
   uint32_t next_domain_handle_ = 1;
-  ObjectTable<ibv_mw> windows_{"memory window"};  // as many as the table of regions holds
+  ObjectTable<ibv_mw> windows_{"memory window"};  // limited by the table of regions
 };
 
 }  // namespace pollux::engine

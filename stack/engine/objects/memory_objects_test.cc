@@ -17,7 +17,7 @@ class MemoryObjectsTest : public ::testing::Test {
   uint8_t memory_[64] = {};
 };
 
-TEST_F(MemoryObjectsTest, DomainsAreBoundedAndGoWhenNothingHoldsThem) {
+TEST_F(MemoryObjectsTest, ProtectionDomainsAreBoundedAndFreedWhenUnused) {
   memory::ProtectionDomain* second = objects_.AllocPd().value();
   EXPECT_NE(second->handle, pd_->handle);
   EXPECT_EQ(objects_.AllocPd().status().code(), absl::StatusCode::kResourceExhausted);
@@ -29,7 +29,7 @@ TEST_F(MemoryObjectsTest, DomainsAreBoundedAndGoWhenNothingHoldsThem) {
   EXPECT_EQ(objects_.domains(), 1u);
 }
 
-TEST_F(MemoryObjectsTest, NothingIsMadeInADomainOfAnotherWorker) {
+TEST_F(MemoryObjectsTest, NothingIsCreatedInADomainOfAnotherWorker) {
   MemoryObjects others(1, 1, &random_);
   memory::ProtectionDomain* foreign = others.AllocPd().value();
   constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
@@ -44,7 +44,7 @@ TEST_F(MemoryObjectsTest, NothingIsMadeInADomainOfAnotherWorker) {
   EXPECT_EQ(objects_.regions().size(), 0u);
 }
 
-TEST_F(MemoryObjectsTest, WindowsHaveTypeOneOrTwo) {
+TEST_F(MemoryObjectsTest, OnlyWindowTypesOneAndTwoAreAllocated) {
   EXPECT_EQ(objects_.AllocMw(pd_, static_cast<ibv_mw_type>(3)).status().code(),
             absl::StatusCode::kInvalidArgument);
   ibv_mw* window = objects_.AllocMw(pd_, IBV_MW_TYPE_2).value();

@@ -1,4 +1,4 @@
-// Which queue pairs of a worker have attached to which multicast groups.
+// The queue pairs of a worker that are attached to multicast groups.
 #ifndef POLLUX_STACK_ENGINE_OBJECTS_MULTICAST_GROUPS_H_
 #define POLLUX_STACK_ENGINE_OBJECTS_MULTICAST_GROUPS_H_
 
@@ -13,18 +13,18 @@
 
 namespace pollux::engine {
 
-// The calls are Worker's, and described there.
+// Implements calls of Worker, which describes them.
 class MulticastGroups {
  public:
   static constexpr uint32_t kMaxGroups = 8192;  // as rxe
-  static constexpr uint32_t kMaxMembers = 64;   // of a group: each gets a copy at once
+  static constexpr uint32_t kMaxMembers = 64;   // per group: each gets a copy at once
   using Members = std::vector<verbs::QueuePair*>;
 
   absl::Status Attach(verbs::QueuePair* qp, const Gid& gid);
   absl::Status Detach(verbs::QueuePair* qp, const Gid& gid);
-  // From every group.
+  // Detaches `qp` from every group.
   void Remove(verbs::QueuePair* qp);
-  // Null when nobody has attached.
+  // Returns null if no queue pair is attached to the group.
   const Members* Find(const Gid& gid) const {
     const auto found = groups_.find(gid);
     return found == groups_.end() ? nullptr : &found->second;
@@ -32,7 +32,7 @@ class MulticastGroups {
   size_t size() const { return groups_.size(); }
 
  private:
-  std::map<Gid, Members> groups_;  // none without members
+  std::map<Gid, Members> groups_;  // groups without members are erased
 };
 
 }  // namespace pollux::engine

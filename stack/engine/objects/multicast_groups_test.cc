@@ -30,7 +30,7 @@ class MulticastGroupsTest : public ::testing::Test {
   MulticastGroups groups_;
 };
 
-TEST_F(MulticastGroupsTest, OnlyDatagramsAndOnlyGroups) {
+TEST_F(MulticastGroupsTest, AttachNeedsAUdQueuePairAndAMulticastGroup) {
   constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
   EXPECT_EQ(groups_.Attach(nullptr, kGroup).code(), kInvalid);
   EXPECT_EQ(groups_.Attach(Make(IBV_QPT_RC), kGroup).code(), kInvalid);
@@ -38,7 +38,7 @@ TEST_F(MulticastGroupsTest, OnlyDatagramsAndOnlyGroups) {
   EXPECT_EQ(groups_.size(), 0u);
 }
 
-TEST_F(MulticastGroupsTest, AttachingTwiceIsAttachingOnce) {
+TEST_F(MulticastGroupsTest, ASecondAttachHasNoEffect) {
   verbs::QueuePair* qp = Make();
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(groups_.Attach(qp, kGroup).ok());
   EXPECT_EQ(*groups_.Find(kGroup), MulticastGroups::Members{qp});
@@ -47,14 +47,14 @@ TEST_F(MulticastGroupsTest, AttachingTwiceIsAttachingOnce) {
   EXPECT_EQ(groups_.Find(kGroup), nullptr);
 }
 
-TEST_F(MulticastGroupsTest, AGroupTakesSoManyMembersAndNoMore) {
+TEST_F(MulticastGroupsTest, MembersOfAGroupAreBounded) {
   for (uint32_t i = 0; i < MulticastGroups::kMaxMembers; ++i) {
     EXPECT_TRUE(groups_.Attach(Make(), kGroup).ok());
   }
   EXPECT_EQ(groups_.Attach(Make(), kGroup).code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(MulticastGroupsTest, SoManyGroupsAndNoMore) {
+TEST_F(MulticastGroupsTest, GroupsAreBounded) {
   verbs::QueuePair* qp = Make();
   for (uint32_t i = 0; i < MulticastGroups::kMaxGroups; ++i) {
     EXPECT_TRUE(groups_.Attach(qp, Gid::FromIpv4(0xE1000000 + i)).ok());

@@ -1,4 +1,4 @@
-// What the tables of a worker's objects have in common.
+// The common parts of the tables of a worker's objects.
 #ifndef POLLUX_STACK_ENGINE_OBJECTS_OBJECT_TABLE_H_
 #define POLLUX_STACK_ENGINE_OBJECTS_OBJECT_TABLE_H_
 
@@ -14,7 +14,7 @@
 
 namespace pollux::engine {
 
-// The errors of calls that cannot be served.
+// The errors that the tables return.
 inline absl::Status Full(const char* what, uint32_t limit) {
   return absl::ResourceExhaustedError(
       absl::StrFormat("%s: all %u of this worker are in use", what, limit));
@@ -27,24 +27,24 @@ inline absl::Status NotOurs(const char* what) {
       absl::StrFormat("%s: null, or not an object of this worker", what));
 }
 
-// Destroyed objects that have event handlers, kept until the poll ends: their own handler may be
-// what destroyed them.
+// Destroyed objects that have event handlers, kept until the poll ends: their own handler may have
+// destroyed them.
 using DestroyedObjects = std::vector<std::shared_ptr<void>>;
 
-// Objects of one kind, by their addresses. Pointers stay valid until taken out.
+// Objects of one kind, found by their address. Pointers stay valid until the object is taken out.
 template <class T>
 class ObjectTable {
  public:
-  // `what`: as messages name one; a literal.
+  // `what` names an object in error messages; it must be a literal.
   explicit ObjectTable(const char* what, uint32_t max = UINT32_MAX) : what_(what), max_(max) {}
 
   size_t size() const { return objects_.size(); }
   bool contains(T* object) const { return objects_.contains(object); }
-  // OK, or ResourceExhausted.
+  // Returns OK or ResourceExhausted.
   absl::Status CheckRoom() const {
     return objects_.size() < max_ ? absl::OkStatus() : Full(what_, max_);
   }
-  // OK, or InvalidArgument.
+  // Returns OK or InvalidArgument.
   absl::Status CheckContains(T* object) const {
     return contains(object) ? absl::OkStatus() : NotOurs(what_);
   }
@@ -53,7 +53,7 @@ class ObjectTable {
     objects_.emplace(raw, std::move(object));
     return raw;
   }
-  // One that it contains.
+  // `object` must be in the table.
   std::unique_ptr<T> Take(T* object) {
     const auto found = objects_.find(object);
     std::unique_ptr<T> taken = std::move(found->second);

@@ -1,5 +1,4 @@
-// The queue pair numbers of a worker, and what stands behind each: a number in use leads to its
-// endpoint without a search.
+// The queue pair numbers of a worker. Finds the endpoint of a number without a search.
 #ifndef POLLUX_STACK_ENGINE_OBJECTS_QUEUE_PAIR_TABLE_H_
 #define POLLUX_STACK_ENGINE_OBJECTS_QUEUE_PAIR_TABLE_H_
 
@@ -23,16 +22,18 @@ namespace pollux::engine {
 
 class QueuePairTable;
 
-// The place of a queue pair number. Without an endpoint it is free, or in time-wait while its timer
-// is armed. One cache line: with many active queue pairs each packet finds it cold.
+// The slot of a queue pair number. Without an endpoint it is free, or in time-wait while its timer
+// is armed. One cache line, because with many active queue pairs it is not in the cache when a
+// packet arrives.
 struct alignas(64) QueuePairSlot {
   QueuePairSlot();
 
   QueuePairTable* table = nullptr;
-  Qpn qpn;  // the present one, or the last; 0 before the first
-  // Whose neighbour the queue pair's path refers to, as verbs count ports; 0: no path.
+  Qpn qpn;  // the current number, or the last one; 0 before the first
+  // The number of the port (from 1, as in verbs) whose neighbour table has the next hop of the
+  // queue pair's path; 0: no path.
   uint8_t path_port_num = 0;
-  // Fires at the endpoint's deadline or before it: it is not moved when the deadline becomes later.
+  // Fires at the endpoint's deadline or earlier: it is not moved when the deadline becomes later.
   Timer timer;
   std::unique_ptr<transport::Endpoint> endpoint;
 };
@@ -41,40 +42,41 @@ static_assert(alignof(QueuePairSlot) == 64 && sizeof(QueuePairSlot) == 64);
 class QueuePairTable {
  public:
   using Slot = QueuePairSlot;
-  // The timer of a slot with an endpoint has fired.
+  // Called when the timer of a slot with an endpoint fires.
   using OnTimer = void (*)(void* context, Slot& slot);
 
-  // OK when `layout` holds worker `worker` with `max_queue_pairs`; else InvalidArgument.
+  // Returns OK if `layout` can hold worker `worker` with `max_queue_pairs`, otherwise
+  // InvalidArgument.
   static absl::Status Check(const io::QpnLayout& layout, uint32_t worker, uint32_t max_queue_pairs);
-  // What Check() has found good. `random` outlives this, as does the wheel on which slots' timers
-  // are armed.
+  // The arguments must have passed Check(). `random` must outlive this object, as must the wheel on
+  // which the slots' timers are armed.
   QueuePairTable(const io::QpnLayout& layout, uint32_t worker, uint32_t max_queue_pairs,
                  Random* random, OnTimer on_timer, void* context);
   QueuePairTable(const QueuePairTable&) = delete;
   QueuePairTable& operator=(const QueuePairTable&) = delete;
 
-  // The slot that answers to `qpn`; null, and counted, when there is none.
+  // Returns the slot of queue pair `qpn`. Returns null, and counts a drop, if there is none.
   [[gnu::always_inline]] Slot* Find(Qpn qpn, transport::Counters& counters) {
     Slot* slot = FindInUse(qpn);
     return slot != nullptr ? slot : FindOther(qpn, counters);
   }
   // The same without counting, and not for queue pair 1.
   [[gnu::always_inline]] Slot* FindInUse(Qpn qpn) const {
-    // A number in use says whose it is as a whole.
+    // The whole number is compared: worker, generation and index.
     const uint32_t place = PlaceOf(qpn);
     if (place < slot_count_ && slots_[place].qpn == qpn && slots_[place].endpoint != nullptr)
         [[likely]]
       return &slots_[place];
     return nullptr;
   }
-  // The endpoint behind a number; null when there is none.
+  // Returns the endpoint of a queue pair number, or null if there is none.
   transport::Endpoint* FindEndpoint(Qpn qpn) const;
-  // Of a queue pair that exists.
+  // The slot of an existing queue pair.
   Slot& Of(const verbs::QueuePair& qp) {
     return qp.qpn() == kGsiQpn ? *gsi_slot_ : slots_[PlaceOf(qp.qpn())];
   }
-  // Has the slot of a number fetched, whether it exists or not, and once that is there what it
-  // leads to.
+  // First call PrefetchSlot(), which works for any number, and then, once the slot is in the cache,
+  // PrefetchEndpoint() for what it refers to.
   void PrefetchSlot(Qpn qpn) const {
     const uint32_t place = PlaceOf(qpn);
     if (place < slot_count_) rte_prefetch0(&slots_[place]);
@@ -85,18 +87,18 @@ class QueuePairTable {
     slots_[place].endpoint->Prefetch(sends);
   }
 
-  // A slot under a new number, for an endpoint; null when all are in use or in time-wait.
+  // Takes a slot, under a new number, for an endpoint; null if all are in use or in time-wait.
   Slot* Take();
-  // The one of queue pair 1.
+  // Takes the slot of queue pair 1; null if it is in use.
   Slot* TakeGsi();
-  // Gives the number of a slot, whose endpoint is gone, to those that wait for use. A slot in
-  // time-wait gives it by itself, when its timer fires.
+  // Frees a slot whose endpoint has been destroyed. A slot in time-wait is freed when its timer
+  // fires.
   void Release(Slot& slot);
 
   uint32_t in_use() const;  // without queue pair 1
   size_t free_numbers() const { return free_slots_.size(); }
-  // Numbers in use that are larger than `after`, smallest first but for the generation in them,
-  // until `visit(Qpn)` returns false.
+  // Visits the numbers in use that follow `after` in the order of their index, whatever their
+  // generation, until `visit(Qpn)` returns false.
   template <class Visit>
   void VisitNumbers(Qpn after, Visit visit) const;
 
@@ -111,10 +113,10 @@ class QueuePairTable {
   Slot* FindOther(Qpn qpn, transport::Counters& counters);
   static void OnSlotTimer(void* slot, uint64_t now_ns);
 
-  uint32_t index_mask_;  // of a queue pair number
+  uint32_t index_mask_;  // the index bits of a queue pair number
   uint32_t slot_count_;
-  // By index of the queue pair number: in one piece, so that a burst's are found without a look at
-  // memory.
+  // By the index of the queue pair number: one array, so that the slots for a burst are found
+  // without reading memory.
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<Slot> gsi_slot_;
   std::deque<uint32_t> free_slots_;  // longest unused first

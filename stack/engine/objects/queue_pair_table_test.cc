@@ -52,7 +52,7 @@ class QueuePairTableTest : public ::testing::Test {
   QueuePairTable table_{layout_, kWorker, kMaxQueuePairs, &random_, &Fired, this};
 };
 
-TEST_F(QueuePairTableTest, ANumberLeadsToItsSlotAndItsWorker) {
+TEST_F(QueuePairTableTest, ANumberMapsToItsSlotAndWorker) {
   QueuePairSlot* slot = Make();
   EXPECT_EQ(layout_.worker(slot->qpn), kWorker);
   EXPECT_EQ(table_.Find(slot->qpn, counters_), slot);
@@ -61,7 +61,7 @@ TEST_F(QueuePairTableTest, ANumberLeadsToItsSlotAndItsWorker) {
   EXPECT_EQ(table_.in_use(), 1u);
 }
 
-TEST_F(QueuePairTableTest, AnotherGenerationIsStaleAndAnotherWorkersIsUnknown) {
+TEST_F(QueuePairTableTest, ANumberOfAnotherGenerationIsStaleAndOfAnotherWorkerUnknown) {
   QueuePairSlot* slot = Make();
   const Qpn stale{slot->qpn.value ^ (1u << layout_.index_bits)};
   EXPECT_EQ(table_.Find(stale, counters_), nullptr);
@@ -75,7 +75,7 @@ TEST_F(QueuePairTableTest, AnotherGenerationIsStaleAndAnotherWorkersIsUnknown) {
   EXPECT_EQ(counters_.drop(Drop::kUnknownQpn), 4u);
 }
 
-TEST_F(QueuePairTableTest, AReleasedNumberComesAgainLastUnderAnotherGeneration) {
+TEST_F(QueuePairTableTest, AReleasedNumberIsReusedLastWithANewGeneration) {
   QueuePairSlot* first = Make();
   const Qpn before = first->qpn;
   first->endpoint.reset();
@@ -87,7 +87,7 @@ TEST_F(QueuePairTableTest, AReleasedNumberComesAgainLastUnderAnotherGeneration) 
   EXPECT_EQ(table_.free_numbers(), 0u);
 }
 
-TEST_F(QueuePairTableTest, ATimerReleasesANumberInTimeWaitAndIsToldOfOtherwise) {
+TEST_F(QueuePairTableTest, AnExpiredTimerReleasesATimeWaitNumberAndFiresForLiveOnes) {
   QueuePairSlot* waits = Make();
   QueuePairSlot* lives = Make();
   waits->endpoint.reset();
@@ -99,7 +99,7 @@ TEST_F(QueuePairTableTest, ATimerReleasesANumberInTimeWaitAndIsToldOfOtherwise) 
   EXPECT_EQ(fired_, std::vector<QueuePairSlot*>{lives});
 }
 
-TEST_F(QueuePairTableTest, QueuePairOneIsOneAndIsListedFirst) {
+TEST_F(QueuePairTableTest, TheGsiQueuePairIsUniqueAndListedFirst) {
   QueuePairSlot* gsi = table_.TakeGsi();
   ASSERT_NE(gsi, nullptr);
   Fill(*gsi);
@@ -116,7 +116,7 @@ TEST_F(QueuePairTableTest, QueuePairOneIsOneAndIsListedFirst) {
   EXPECT_EQ(table_.TakeGsi(), gsi);
 }
 
-TEST(QueuePairTableCheckTest, TheLayoutHoldsWhatIsAskedFor) {
+TEST(QueuePairTableCheckTest, TheLayoutMustHoldAllWorkersAndQueuePairs) {
   const io::QpnLayout layout{.worker_bits = 2, .index_bits = 4};
   EXPECT_TRUE(QueuePairTable::Check(layout, 3, 13).ok());
   EXPECT_FALSE(QueuePairTable::Check(layout, 4, 13).ok());

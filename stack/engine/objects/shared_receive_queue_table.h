@@ -16,14 +16,14 @@
 
 namespace pollux::engine {
 
-// The calls are Worker's, and described there.
+// Implements calls of Worker, which describes them.
 class SharedReceiveQueueTable {
  public:
-  // `events` and `destroyed` outlive this.
+  // `events` and `destroyed` must outlive this object.
   SharedReceiveQueueTable(uint32_t max, verbs::EventList* events, DestroyedObjects* destroyed)
       : events_(events), destroyed_(destroyed), queues_("shared receive queue", max) {}
 
-  // `pd` is the worker's.
+  // `pd` must be the worker's.
   absl::StatusOr<verbs::SharedReceiveQueue*> Create(memory::ProtectionDomain* pd,
                                                     const ibv_srq_attr& attr,
                                                     verbs::EventHandler on_event);

@@ -1,4 +1,4 @@
-// What an application's threads tell the thread that polls beside them.
+// What an application's threads report to the polling thread.
 #ifndef POLLUX_STACK_ENGINE_POLLING_APPLICATION_ACTIVITY_H_
 #define POLLUX_STACK_ENGINE_POLLING_APPLICATION_ACTIVITY_H_
 
@@ -7,19 +7,21 @@
 
 namespace pollux::engine {
 
-// Without a message: they write at every call, the polling thread (ProgressThread) looks. All
-// functions but Nap() and Sleep() from any thread; HandOver() in a signal handler too.
+// No messages are sent: the application's threads write at every call, and the polling thread
+// (ProgressThread) reads. All functions except Nap() and Sleep() are thread-safe; HandOver() may be
+// called in signal handlers, too.
 class ApplicationActivity {
  public:
-  // A thread of the application has polled the worker, until then.
+  // A thread of the application has polled the worker until `now_ns`.
   void Polled(uint64_t now_ns) {
     polled_ns_.store(now_ns, std::memory_order_relaxed);
     if (handed_over_.load(std::memory_order_relaxed)) handed_over_.store(false);
   }
   uint64_t polled_ns() const { return polled_ns_.load(std::memory_order_relaxed); }
 
-  // A completion queue was armed: whoever does that is about to sleep, perhaps in a poll(2) that
-  // nobody here sees. Whoever keeps on finding nothing in completion queues is not.
+  // A completion queue was armed: the thread that armed it is about to sleep, perhaps in a poll(2)
+  // that is not seen here. A thread that keeps polling empty completion queues is not about to
+  // sleep.
   static constexpr uint32_t kEmptyPollsOfSleeper = 8;
   void Armed() {
     empty_polls_left_.store(kEmptyPollsOfSleeper);
@@ -29,19 +31,21 @@ class ApplicationActivity {
     const uint32_t left = empty_polls_left_.load(std::memory_order_relaxed);
     if (left > 0) empty_polls_left_.store(left - 1, std::memory_order_relaxed);
   }
-  // A thread sleeps until it is woken by what the worker does.
+  // A thread sleeps until the worker's owner wakes it.
   void SleepBegins() {
     sleepers_.fetch_add(1);
     EndNap();
   }
   void SleepEnds() { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
-  // The calling thread waits for what the worker does, in ways not seen here; until somebody polls.
+  // The calling thread will wait for the worker in a way that this class cannot see. Valid until a
+  // thread polls the worker.
   void HandOver() {
     handed_over_.store(true);
     EndNap();
   }
   void TakeBack() { handed_over_.store(false); }
-  // Something waits for the polling thread that should not wait longer than kMaxShortNapNs.
+  // Call EndLongNap() when something is queued for the polling thread that must not be delayed by
+  // more than kMaxShortNapNs.
   static constexpr uint64_t kMaxShortNapNs = 100'000;
   void EndLongNap() {
     if (napping_.load(std::memory_order_relaxed) == kLongNap) WakeUp();
@@ -50,15 +54,15 @@ class ApplicationActivity {
     return sleepers_.load() > 0 || empty_polls_left_.load() > 0 || handed_over_.load();
   }
 
-  // The polling thread sleeps for so long (below a second), or until a thread of the application is
-  // about to sleep: not at all if one is.
+  // The polling thread sleeps for `ns` (less than a second) or until an application thread is about
+  // to sleep; if one already is, it does not sleep at all.
   void Nap(uint64_t ns);
-  // The same while threads of the application sleep, or until one more does.
+  // The same, but it sleeps even if application threads sleep, until another one is about to.
   void Sleep(uint64_t ns);
 
  private:
-  // Whoever announces a sleep looks for a nap then, and whoever announces a nap looks for sleepers:
-  // at least one of them sees the other.
+  // A thread that announces a sleep then checks for a nap, and a thread that announces a nap then
+  // checks for sleepers: at least one of them sees the other.
   void EndNap() {
     if (napping_.load() != 0) WakeUp();
   }

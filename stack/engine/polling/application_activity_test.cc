@@ -34,7 +34,7 @@ class ApplicationActivityTest : public testing::Test {
   ApplicationActivity activity_;
 };
 
-TEST_F(ApplicationActivityTest, ANapEndsWhenTheProgramIsAboutToSleep) {
+TEST_F(ApplicationActivityTest, ANapEndsWhenTheProgramArmsItsQueue) {
   ExpectEnded(&ApplicationActivity::Nap, [this] { SleepAndWakeUp(); });
   activity_.Armed();
   activity_.Nap(kFarTooLongNs);
@@ -45,7 +45,7 @@ TEST_F(ApplicationActivityTest, ASleepEndsWhenOneMoreThreadSleeps) {
   ExpectEnded(&ApplicationActivity::Sleep, [this] { SleepAndWakeUp(); });
 }
 
-TEST_F(ApplicationActivityTest, WhatIsHandedOverIsExpectedUntilSomebodyPolls) {
+TEST_F(ApplicationActivityTest, ASleepIsExpectedFromHandOverUntilAPoll) {
   ExpectEnded(&ApplicationActivity::Nap, [this] {
     activity_.HandOver();
     activity_.Polled(1);
@@ -58,17 +58,17 @@ TEST_F(ApplicationActivityTest, WhatIsHandedOverIsExpectedUntilSomebodyPolls) {
   EXPECT_FALSE(activity_.ExpectsSleep());
 }
 
-TEST_F(ApplicationActivityTest, WhatIsTakenBackIsNotExpected) {
+TEST_F(ApplicationActivityTest, NoSleepIsExpectedAfterTakeBack) {
   activity_.HandOver();
   activity_.TakeBack();
   EXPECT_FALSE(activity_.ExpectsSleep());
 }
 
-TEST_F(ApplicationActivityTest, ALongNapEndsWhenSomethingIsNotToWaitThatLong) {
+TEST_F(ApplicationActivityTest, EndLongNapEndsALongNap) {
   ExpectEnded(&ApplicationActivity::Nap, [this] { activity_.EndLongNap(); });
 }
 
-TEST_F(ApplicationActivityTest, ShortNapsAndSleepsDoNot) {
+TEST_F(ApplicationActivityTest, EndLongNapDoesNotEndShortNapsAndSleeps) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::nanoseconds kShort(ApplicationActivity::kMaxShortNapNs);
   constexpr std::chrono::milliseconds kSleep(50);
@@ -86,7 +86,7 @@ TEST_F(ApplicationActivityTest, ShortNapsAndSleepsDoNot) {
   ends.join();
 }
 
-TEST_F(ApplicationActivityTest, AThreadThatKeepsOnFindingNothingDoesNotSleep) {
+TEST_F(ApplicationActivityTest, NoSleepIsExpectedAfterRepeatedEmptyPolls) {
   activity_.Armed();
   for (uint32_t i = 0; i < ApplicationActivity::kEmptyPollsOfSleeper; ++i) {
     EXPECT_TRUE(activity_.ExpectsSleep()) << i;

@@ -7,7 +7,7 @@
 namespace pollux::engine {
 namespace {
 
-TEST(ClockTest, CyclesToNanoseconds) {
+TEST(ClockTest, CyclesConvertToNanosecondsWithoutOverflow) {
   EXPECT_EQ(Clock(1'000'000'000).ToNs(123'456'789), 123'456'789u);
   EXPECT_NEAR(static_cast<double>(Clock(2'500'000'000).ToNs(2'500'000'000)), 1e9, 1);
   EXPECT_NEAR(static_cast<double>(Clock(3'700'000'001).ToNs(3'700'000'001)), 1e9, 1);
@@ -17,7 +17,7 @@ TEST(ClockTest, CyclesToNanoseconds) {
               static_cast<double>(kYear) * 1e9, 1e7);
 }
 
-TEST(ClockTest, GoesForward) {
+TEST(ClockTest, NeverGoesBackwards) {
   ASSERT_TRUE(InitEal().ok());
   const Clock clock;
   uint64_t last = clock.NowNs();

@@ -1,4 +1,4 @@
-// Whose turn it is to be the worker's one owner.
+// Determines which thread owns a worker.
 #ifndef POLLUX_STACK_ENGINE_POLLING_OWNERSHIP_H_
 #define POLLUX_STACK_ENGINE_POLLING_OWNERSHIP_H_
 
@@ -9,22 +9,22 @@
 
 namespace pollux::engine {
 
-// A worker and all that it owns belong to one thread at a time, but calls of a program come from
-// any: each is the owner while it lasts, or for one turn of the loop at a time, as is the thread
-// that polls when no call does. Taking and giving is one exchange and one store on a word that a
-// program of one thread keeps in its cache; what the owner wrote is visible to the next one. Not
-// recursive: no call is made into a program, and none of the program's own, while it is held.
-// Whoever has it uses DPDK's packet caches of one lcore, so that frames do not get stranded in the
-// caches of threads that come and go.
+// A worker and all that it owns belong to one thread at a time, but a program may call from any
+// thread: each call owns the worker while it lasts, or for one turn of the loop at a time, and the
+// polling thread does when no call is in progress. Acquiring and releasing are one exchange and one
+// store on a word that a single-threaded program keeps in its cache; what the owner wrote is
+// visible to the next one. Not recursive: while it is held, no function of the program is called.
+// The owner uses DPDK's packet caches of one lcore, so that frames are not stranded in the caches
+// of short-lived threads.
 class Ownership {
  public:
-  // `lcore`: nobody else's, as long as this lives, but of who owns this.
+  // `lcore` must not be used by other threads while this object exists, except by its owner.
   explicit Ownership(unsigned lcore = 0) : lcore_(lcore) {}
   void Acquire() {
     if (held_.exchange(true, std::memory_order_acquire)) AcquireSlowly();
     Enter();
   }
-  // False when another thread is the owner.
+  // Returns false if another thread is the owner.
   bool TryAcquire() {
     if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) {
       return false;
@@ -36,9 +36,9 @@ class Ownership {
     Leave();
     held_.store(false, std::memory_order_release);
   }
-  // Any thread, in a signal handler too.
+  // May be called on any thread and in signal handlers.
   bool HeldByThisThread() const { return owner_.load(std::memory_order_relaxed) == pthread_self(); }
-  // Whether a thread waits for it: who polls for others then stands back.
+  // Whether a thread waits for it: a thread that polls for others then gives way.
   bool Wanted() const { return waiting_.load(std::memory_order_relaxed) != 0; }
 
  private:
@@ -51,9 +51,9 @@ class Ownership {
 
   alignas(64) std::atomic<bool> held_{false};
   const unsigned lcore_;
-  unsigned lcore_of_thread_ = 0;     // of the owner, while it is not the owner
-  unsigned* lcore_place_ = nullptr;  // the owner's: finding it again takes a call
-  std::atomic<pthread_t> owner_{};   // no thread: none
+  unsigned lcore_of_thread_ = 0;     // of the owner's thread, restored by Leave()
+  unsigned* lcore_place_ = nullptr;  // the owner's lcore ID: finding it again takes a call
+  std::atomic<pthread_t> owner_{};   // 0: not owned
   alignas(64) std::atomic<uint32_t> waiting_{0};
 };
 

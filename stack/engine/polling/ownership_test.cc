@@ -16,7 +16,7 @@
 namespace pollux::engine {
 namespace {
 
-TEST(Ownership, OneAtATime) {
+TEST(Ownership, OnlyOneThreadOwnsIt) {
   Ownership ownership;
   ownership.Acquire();
   EXPECT_FALSE(ownership.TryAcquire());
@@ -25,7 +25,7 @@ TEST(Ownership, OneAtATime) {
   ownership.Release();
 }
 
-TEST(Ownership, WhatTheOwnerWroteTheNextOneSees) {
+TEST(Ownership, AnOwnerSeesTheWritesOfThePreviousOwner) {
   Ownership ownership;
   constexpr int kThreads = 4, kTurns = 20000;
   int plain = 0;  // a race for TSan, if the hand-over were one
@@ -48,7 +48,7 @@ TEST(Ownership, WhatTheOwnerWroteTheNextOneSees) {
   EXPECT_FALSE(ownership.Wanted());
 }
 
-TEST(Ownership, ThreadIsOneLcoreWhileItOwns) {
+TEST(Ownership, TheOwnerHasTheGivenLcoreId) {
   Ownership ownership(3);
   std::thread([&] {
     const unsigned own = rte_lcore_id();
@@ -60,7 +60,7 @@ TEST(Ownership, ThreadIsOneLcoreWhileItOwns) {
   }).join();
 }
 
-TEST(Ownership, ItsThreadKnowsThatItHoldsIt) {
+TEST(Ownership, HeldByThisThreadIsTrueOnlyInTheOwner) {
   Ownership ownership;
   EXPECT_FALSE(ownership.HeldByThisThread());
   ownership.Acquire();
@@ -81,7 +81,7 @@ uint64_t SleepsOf(pid_t thread) {
 }
 
 // One of a real-time class that shares the owner's CPU only yields to its like.
-TEST(Ownership, WhoWaitsForLongSleeps) {
+TEST(Ownership, ALongWaitingThreadSleeps) {
   Ownership ownership;
   ownership.Acquire();
   std::atomic<pid_t> id = 0;
@@ -97,7 +97,7 @@ TEST(Ownership, WhoWaitsForLongSleeps) {
   waiter.join();
 }
 
-TEST(Ownership, WaitingThreadIsSeen) {
+TEST(Ownership, WantedIsTrueWhileAThreadWaits) {
   Ownership ownership;
   ownership.Acquire();
   std::thread waiter([&] {

@@ -33,7 +33,7 @@ void ExpectNapsOfPolled(ProgressPolicy& policy, uint32_t looks, uint64_t nap_ns)
   }
 }
 
-TEST(ProgressPolicy, LeavesAPollingProgramItsPort) {
+TEST(ProgressPolicy, NapsWhileTheProgramPolls) {
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   for (const uint64_t polled_ns :
        {kStartNs, kStartNs + 5'000, kStartNs - ProgressPolicy::kAbandonedNs}) {
@@ -44,7 +44,7 @@ TEST(ProgressPolicy, LeavesAPollingProgramItsPort) {
   EXPECT_TRUE(policy.Due(kStartNs, kStartNs - ProgressPolicy::kAbandonedNs - 1, false));
 }
 
-TEST(ProgressPolicy, LooksSeldomAtAProgramThatPollsOn) {
+TEST(ProgressPolicy, NapsLongerIfTheProgramKeepsPolling) {
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   ExpectNapsOfPolled(policy, ProgressPolicy::kPollingLooks - 1, ProgressPolicy::kNapNs);
   ExpectNapsOfPolled(policy, 3, ProgressPolicy::kLongNapNs);
@@ -54,7 +54,7 @@ TEST(ProgressPolicy, LooksSeldomAtAProgramThatPollsOn) {
   ExpectNapsOfPolled(policy, 1, ProgressPolicy::kLongNapNs);
 }
 
-TEST(ProgressPolicy, ServesSleepersAtOnce) {
+TEST(ProgressPolicy, PollsImmediatelyForSleepingThreads) {
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   EXPECT_TRUE(policy.Due(kStartNs, kStartNs, true));
   EXPECT_EQ(policy.WithoutTurn(), Pause::kYield) << "another thread has the worker";
@@ -66,7 +66,7 @@ TEST(ProgressPolicy, ServesSleepersAtOnce) {
   EXPECT_EQ(Turn(policy, 0, kNothingFound, true), Pause::kNone);
 }
 
-TEST(ProgressPolicy, IdlesForSleepersAsItIsTold) {
+TEST(ProgressPolicy, UsesTheIdleModeForSleepingThreads) {
   ProgressPolicy yields(Unmodified(Idle::kYield, kYieldAfter));
   ProgressPolicy spins(Unmodified(Idle::kSpin, kYieldAfter));
   ProgressPolicy sleeps(Unmodified(Idle::kSleep, kYieldAfter));
@@ -90,7 +90,7 @@ TEST(ProgressPolicy, IdlesForSleepersAsItIsTold) {
   EXPECT_EQ(sleeps.nap_ns(), SleepLength::kMinNs);
 }
 
-TEST(ProgressPolicy, SpinsForAProgramThatIsElsewhereAndThenNaps) {
+TEST(ProgressPolicy, SpinsAndThenNapsForAComputingProgram) {
   ProgressPolicy policy(Unmodified(Idle::kYield, 0));
   EXPECT_EQ(Turn(policy, ProgressPolicy::kMomentNs, kPacket), Pause::kNone);
   for (uint32_t turn = 0; turn < ProgressPolicy::kSpinTurns; ++turn) {
@@ -100,14 +100,14 @@ TEST(ProgressPolicy, SpinsForAProgramThatIsElsewhereAndThenNaps) {
   EXPECT_EQ(policy.nap_ns(), ProgressPolicy::kNapNs);
 }
 
-TEST(ProgressPolicy, NapsWhereIdleMeansSleep) {
+TEST(ProgressPolicy, NapsInIdleModeSleep) {
   ProgressPolicy policy(Unmodified(Idle::kSleep, kYieldAfter));
   for (uint32_t turn = 0; turn < kYieldAfter; ++turn)
     Turn(policy, ProgressPolicy::kMomentNs, kNothingFound);
   EXPECT_EQ(Turn(policy, ProgressPolicy::kMomentNs, kNothingFound), Pause::kNap);
 }
 
-TEST(ProgressPolicy, NapsAreShortAsLongAsThePacketsOfOneWhoCallsNowAndThenWaitForTheirEnd) {
+TEST(ProgressPolicy, NapsStayShortWhilePacketsOfAnOccasionalCallerWait) {
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   EXPECT_EQ(Turn(policy, ProgressPolicy::kAbandonedNs + 1, kNothingFound), Pause::kNap);
   EXPECT_EQ(policy.nap_ns(), ProgressPolicy::kNapNs);
@@ -131,7 +131,7 @@ TEST(ProgressPolicy, NapsAreShortAsLongAsThePacketsOfOneWhoCallsNowAndThenWaitFo
   EXPECT_FALSE(policy.Due(kStartNs, kStartNs - ProgressPolicy::kAbandonedNs, false));
 }
 
-TEST(ProgressPolicy, ThatItsThreadTakesTheCpuIsNoSilenceOfAProgram) {
+TEST(ProgressPolicy, CpuTimeOfTheThreadItselfDoesNotCountAsSilence) {
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   EXPECT_EQ(Turn(policy, ProgressPolicy::kAbandonedNs + 1, kPacket), Pause::kNone);
   EXPECT_EQ(Turn(policy, ProgressPolicy::kAbandonedNs + 1, kNothingFound), Pause::kNap);
@@ -143,7 +143,7 @@ TEST(ProgressPolicy, ThatItsThreadTakesTheCpuIsNoSilenceOfAProgram) {
   EXPECT_TRUE(policy.Due(kEndOfNext, kEndOfNext - ProgressPolicy::kBetweenPollsNs - 1, false));
 }
 
-TEST(ProgressPolicy, OneThatCallsBetweenShortNapsHasThemForNoLonger) {
+TEST(ProgressPolicy, ShortNapsEndForAProgramThatCallsBetweenThem) {
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   EXPECT_EQ(Turn(policy, ProgressPolicy::kAbandonedNs + 1, kPacket), Pause::kNone);
   EXPECT_EQ(Turn(policy, ProgressPolicy::kAbandonedNs + 1, kNothingFound), Pause::kNap);
@@ -160,7 +160,7 @@ TEST(ProgressPolicy, OneThatCallsBetweenShortNapsHasThemForNoLonger) {
   EXPECT_EQ(policy.nap_ns(), ProgressPolicy::kNapNs);
 }
 
-TEST(ProgressPolicy, KnowsWhoMayBeAboutToAnswerWhatComes) {
+TEST(ProgressPolicy, HoldsAcksOnlyForAProgramThatHasJustPolled) {
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   EXPECT_EQ(Turn(policy, ProgressPolicy::kMomentNs - 1, kPacket), Pause::kNone);
   EXPECT_EQ(policy.acks(), transport::AckPolicy::kHold);
@@ -170,7 +170,7 @@ TEST(ProgressPolicy, KnowsWhoMayBeAboutToAnswerWhatComes) {
   EXPECT_EQ(policy.acks(), transport::AckPolicy::kSendNow) << "it sleeps, and its peer waits";
 }
 
-TEST(ProgressPolicy, DoesNotNapWhileMoreOfAMessageIsToCome) {
+TEST(ProgressPolicy, DoesNotNapDuringAStreamOfPackets) {
   ProgressPolicy policy(Unmodified(Idle::kYield, 0));
   for (uint64_t packets = 0; packets < ProgressPolicy::kStreamPackets; ++packets) {
     EXPECT_EQ(Turn(policy, ProgressPolicy::kAbandonedNs + 1, kPacket), Pause::kNone);
@@ -192,7 +192,7 @@ TEST(ProgressPolicy, DoesNotNapWhileMoreOfAMessageIsToCome) {
       << "one is no stream";
 }
 
-TEST(ProgressPolicy, NapsWhereOthersTakeTheCpuOfOneThatYields) {
+TEST(ProgressPolicy, NapsWhenOtherThreadsTakeItsCpuOnYield) {
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   const auto idle = [&policy] {
     for (uint32_t turn = 0; turn < kYieldAfter; ++turn) {
@@ -224,7 +224,7 @@ TEST(ProgressPolicy, NapsWhereOthersTakeTheCpuOfOneThatYields) {
   EXPECT_EQ(Turn(policy, 0, kNothingFound, true), Pause::kYield) << "a sleeper is served at once";
 }
 
-TEST(ProgressPolicy, WhereOthersTookTheCpuItDoesNotNapBetweenPacketsForAProgramThatIsElsewhere) {
+TEST(ProgressPolicy, WithCompetingThreadsItDoesNotNapBetweenPacketsOfAComputingProgram) {
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   policy.Yielded(ProgressPolicy::kOthersNs + 1);
   for (int packets = 0; packets < 3; ++packets) {
@@ -236,7 +236,7 @@ TEST(ProgressPolicy, WhereOthersTookTheCpuItDoesNotNapBetweenPacketsForAProgramT
   EXPECT_EQ(Turn(policy, ProgressPolicy::kMomentNs, kNothingFound), Pause::kNap);
 }
 
-TEST(ProgressPolicy, GoesAheadOfAProgramThatWaitsForItsMemory) {
+TEST(ProgressPolicy, IsBoostedAheadOfAProgramThatPollsItsMemory) {
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   EXPECT_EQ(policy.boost(), SchedulingBoost::kNone);
   EXPECT_EQ(Turn(policy, ProgressPolicy::kAbandonedNs + 1, kNothingFound), Pause::kNap);
@@ -260,7 +260,7 @@ TEST(ProgressPolicy, GoesAheadOfAProgramThatWaitsForItsMemory) {
   EXPECT_EQ(policy.boost(), SchedulingBoost::kNone) << "naps in vain";
 }
 
-TEST(ProgressPolicy, HasACpuOfItsOwnWhereIdleMeansSpin) {
+TEST(ProgressPolicy, RelaxesInsteadOfNappingInIdleModeSpin) {
   ProgressPolicy policy(Unmodified(Idle::kSpin, kYieldAfter));
   EXPECT_FALSE(policy.Due(kStartNs, kStartNs - ProgressPolicy::kBetweenPollsNs, false));
   EXPECT_EQ(policy.WithoutTurn(), Pause::kRelax);
@@ -271,7 +271,7 @@ TEST(ProgressPolicy, HasACpuOfItsOwnWhereIdleMeansSpin) {
   EXPECT_EQ(Turn(policy, ProgressPolicy::kAbandonedNs + 1, kNothingFound), Pause::kNap);
 }
 
-TEST(ProgressPolicy, LooksAfterAnIdleProgramLessThanAThousandTimesASecond) {
+TEST(ProgressPolicy, AnIdleProgramIsServedLessThanAThousandTimesPerSecond) {
   constexpr uint64_t kSecondNs = 1'000'000'000;
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   uint64_t now_ns = kStartNs;
@@ -295,7 +295,7 @@ TEST(ProgressPolicy, LooksAfterAnIdleProgramLessThanAThousandTimesASecond) {
   EXPECT_EQ(naps, ProgressPolicy::kIdleNaps / 2);
 }
 
-TEST(ProgressPolicy, OfANativeApplicationWhoeverWaitsWithoutAWordIsServedAsASleeper) {
+TEST(ProgressPolicy, ASilentNativeApplicationIsServedAsASleeper) {
   ProgressPolicy policy({.idle = Idle::kYield, .idle_turns = kYieldAfter});
   EXPECT_FALSE(policy.Due(kStartNs, kStartNs - ProgressPolicy::kAbandonedNs, false));
   EXPECT_EQ(policy.WithoutTurn(), Pause::kNap);
@@ -309,7 +309,7 @@ TEST(ProgressPolicy, OfANativeApplicationWhoeverWaitsWithoutAWordIsServedAsASlee
   EXPECT_EQ(policy.boost(), SchedulingBoost::kNone);
 }
 
-TEST(ProgressPolicy, SleepsNoLongerThanUntilTheNextTimer) {
+TEST(ProgressPolicy, SleepsAtMostUntilTheNextTimer) {
   ProgressPolicy policy({.idle = Idle::kSleep, .idle_turns = 1});
   ASSERT_TRUE(policy.Due(kStartNs, 0, false));
   EXPECT_EQ(policy.AfterTurn(kNothingFound, kStartNs + 7), Pause::kNone);

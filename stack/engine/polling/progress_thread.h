@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "stack/engine/polling/application_activity.h"
 #include "stack/engine/polling/clock.h"
-#include "stack/engine/polling/idle.h"
+#include "stack/engine/polling/idle_option.h"
 #include "stack/engine/polling/ownership.h"
 #include "stack/engine/polling/progress_policy.h"
 #include "stack/engine/polling/shared_poll.h"
@@ -22,10 +22,10 @@
 
 namespace pollux::engine {
 
-// Runs a worker's loop, either alone or beside application threads that run it too. ProgressPolicy
-// decides when to poll and how to idle. If others poll as well, the thread takes ownership of the
-// worker (Ownership) for one turn at a time. Any mix of callers is safe; if both want turns, this
-// thread gives way. Runs from Start() until it is destroyed. InitEal() must have succeeded.
+// Runs a worker's loop, either alone or in turn with application threads. ProgressPolicy decides
+// when to poll and how to idle. If others poll as well, the thread takes ownership of the worker
+// (Ownership) for one turn at a time. Any mix of callers is safe; if both want turns, this thread
+// gives way. Runs from Start() until it is destroyed. InitEal() must have succeeded.
 class ProgressThread {
  public:
   using Found = ProgressPolicy::Found;
@@ -38,7 +38,7 @@ class ProgressThread {
     // For Idle::kSleep: returns when the next timer is due, as Worker::NextDeadline(). Null: there
     // are no timers. Called after a turn, by the owner.
     std::function<uint64_t()> next_deadline_ns;
-    // For an application that polls too: give both, which must outlive this object, or neither.
+    // For an application that polls, too: set both, which must outlive this object, or neither.
     Ownership* ownership = nullptr;
     ApplicationActivity* activity = nullptr;
     // Starts the thread; null: std::thread does.
@@ -47,7 +47,7 @@ class ProgressThread {
 
   // Registers the thread with DPDK, so that packet pools have a cache for it; an Ownership does
   // that itself. Errors: InvalidArgument for a CPU that this process may not use; ResourceExhausted
-  // when DPDK has no thread identifiers left (RTE_MAX_LCORE, 128, per process).
+  // if DPDK has no thread identifiers left (RTE_MAX_LCORE, 128, per process).
   static absl::StatusOr<std::unique_ptr<ProgressThread>> Start(const Options& options, Poll poll);
   static absl::StatusOr<std::unique_ptr<ProgressThread>> Start(const Options& options,
                                                                SimplePoll poll);
@@ -59,7 +59,7 @@ class ProgressThread {
   // Stops the thread and returns after it has ended. Must not be called on the thread itself.
   void Stop();
 
-  // How often the thread has slept (Idle::kSleep). Any thread may ask.
+  // How often the thread has slept (Idle::kSleep). Thread-safe.
   uint64_t sleeps() const { return sleeps_.load(std::memory_order_relaxed); }
 
  private:
@@ -70,10 +70,10 @@ class ProgressThread {
   bool TakesTurn(uint64_t now_ns);
   void Rest(ProgressPolicy::Pause pause);
   // A woken thread waits until the time slice of the running program ends, which takes
-  // milliseconds, unless its own slice is shorter. A shorter slice does not enlarge any thread's
-  // share of the CPU, and a program that sleeps gets its CPU back from this thread as soon. A
-  // larger share needs a lower nice value. The process may lack the right to it; the thread then
-  // goes without.
+  // milliseconds, unless its own slice is shorter. A shorter slice does not increase any thread's
+  // share of the CPU, and a program that sleeps gets its CPU back from this thread just as soon. A
+  // larger share needs a lower nice value. If the process has no right to set it, the thread keeps
+  // its usual one.
   void SetBoost(SchedulingBoost boost);
 
   const Options options_;
@@ -87,7 +87,7 @@ class ProgressThread {
   const bool registers_;              // with DPDK
   SchedulingBoost boost_ = SchedulingBoost::kNone;
   int usual_nice_ = 0;  // the nice value without a boost, or the one that was set since
-  int nice_ahead_ = 0;  // the boost that was requested last
+  int nice_ahead_ = 0;  // the nice value that was last requested for kAhead
   bool refused_ = false;
   std::atomic<bool> stop_{false};
   // Written at each sleep, so it is kept off the cache line that the thread reads at each turn.

@@ -25,7 +25,7 @@ int FirstCpu() {
   return cpu;
 }
 
-TEST_F(ProgressThreadTest, PollsWithAnLcoreOfItsOwnWhereItWasPinned) {
+TEST_F(ProgressThreadTest, PollsWithItsOwnLcoreOnThePinnedCpu) {
   struct Seen {
     std::atomic<unsigned> polls{0};
     std::atomic<unsigned> lcore{LCORE_ID_ANY};
@@ -55,7 +55,7 @@ TEST_F(ProgressThreadTest, PollsWithAnLcoreOfItsOwnWhereItWasPinned) {
   EXPECT_EQ(seen.polls, polls);
 }
 
-TEST_F(ProgressThreadTest, NeverYieldingStopsAsWell) {
+TEST_F(ProgressThreadTest, ASpinningThreadCanBeStopped) {
   std::atomic<unsigned> polls{0};
   auto thread = ProgressThread::Start({.policy = {.idle = Idle::kSpin}}, [&](uint64_t) {
     ++polls;
@@ -65,7 +65,7 @@ TEST_F(ProgressThreadTest, NeverYieldingStopsAsWell) {
   while (polls < 10) sched_yield();
 }
 
-TEST_F(ProgressThreadTest, SleepsBetweenPollsAndOnlyThen) {
+TEST_F(ProgressThreadTest, SleepsOnlyBetweenIdlePolls) {
   std::atomic<uint64_t> polls{0};
   std::atomic<bool> busy{true};
   ProgressThread::Options sleeping;
@@ -103,7 +103,7 @@ TEST_F(ProgressThreadTest, DoesNotSleepWhenATimerIsDue) {
   EXPECT_EQ((*thread)->sleeps(), 0u);
 }
 
-TEST_F(ProgressThreadTest, ACpuThatIsNotOursIsNamed) {
+TEST_F(ProgressThreadTest, TheErrorNamesACpuOutsideTheAffinity) {
   for (const int cpu : {-1, 1023, CPU_SETSIZE}) {
     const auto thread = ProgressThread::Start({.cpu = cpu}, [](uint64_t) { return false; });
     ASSERT_EQ(thread.status().code(), absl::StatusCode::kInvalidArgument);
@@ -111,7 +111,7 @@ TEST_F(ProgressThreadTest, ACpuThatIsNotOursIsNamed) {
   }
 }
 
-TEST_F(ProgressThreadTest, IdentifiersAreGivenBack) {
+TEST_F(ProgressThreadTest, LcoreIdsAreReleased) {
   for (int i = 0; i < 2 * RTE_MAX_LCORE; ++i) {
     const auto thread = ProgressThread::Start({}, [](uint64_t) { return false; });
     ASSERT_TRUE(thread.ok()) << i << ": " << thread.status();

@@ -51,13 +51,13 @@ class ApplicationProgressTest : public testing::Test {
   }
 };
 
-TEST_F(ApplicationProgressTest, PollsForAProgramThatDoesNot) {
+TEST_F(ApplicationProgressTest, PollsForAProgramThatDoesNotPoll) {
   const auto thread = Start();
   while (turns_ < 10) std::this_thread::yield();
   EXPECT_FALSE(holds_);
 }
 
-TEST_F(ApplicationProgressTest, AcknowledgementsOfAProgramThatHasJustCalledMayWaitForItsPost) {
+TEST_F(ApplicationProgressTest, HoldsAcksForAProgramThatHasJustPolled) {
   const Clock clock;
   const auto thread = Start();
   while (!holds_) {
@@ -67,7 +67,7 @@ TEST_F(ApplicationProgressTest, AcknowledgementsOfAProgramThatHasJustCalledMayWa
   }
 }
 
-TEST_F(ApplicationProgressTest, LeavesAPollingProgramItsPort) {
+TEST_F(ApplicationProgressTest, DoesNotPollWhileTheProgramPolls) {
   const Clock clock;
   activity_.Polled(clock.NowNs() + 3'600'000'000'000);
   const auto thread = Start();
@@ -102,7 +102,7 @@ int NiceOfOneAhead() {
   return nice;
 }
 
-TEST_F(ApplicationProgressTest, GoesAheadOfAProgramThatWaitsForItsMemoryAndNotForLong) {
+TEST_F(ApplicationProgressTest, IsBoostedBrieflyAheadOfAProgramThatPollsItsMemory) {
   const Clock clock;
   const int usual = getpriority(PRIO_PROCESS, 0);
   const int ahead = NiceOfOneAhead();
@@ -122,7 +122,7 @@ TEST_F(ApplicationProgressTest, GoesAheadOfAProgramThatWaitsForItsMemoryAndNotFo
   while (nice != usual) std::this_thread::yield();
 }
 
-TEST_F(ApplicationProgressTest, StandsBackForAThreadThatWaits) {
+TEST_F(ApplicationProgressTest, YieldsOwnershipToAWaitingThread) {
   const auto thread = Start();
   for (int i = 0; i < 1000; ++i) {
     ownership_.Acquire();

@@ -1,4 +1,4 @@
-// Keeps a thread from being cancelled in the middle of what it has begun.
+// Prevents the cancellation of a thread in the middle of an operation.
 #ifndef POLLUX_STACK_ENGINE_POLLING_SCOPED_CANCELLATION_DISABLE_H_
 #define POLLUX_STACK_ENGINE_POLLING_SCOPED_CANCELLATION_DISABLE_H_
 
@@ -6,8 +6,9 @@
 
 namespace pollux::engine {
 
-// Programs cancel threads that sleep in a call of ours (pthread_cancel(3)): they may end there and
-// nowhere else, since a system call that is made with a lock held is a cancellation point too.
+// Programs cancel threads that sleep in one of our calls (pthread_cancel(3)). A thread may be
+// cancelled only there, since a system call that is made with a lock held is a cancellation point,
+// too.
 class ScopedCancellationDisable {
  public:
   ScopedCancellationDisable() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -15,7 +15,7 @@
 namespace pollux::engine {
 
 // A thread of a native application that has sent a request to a worker polls the worker while it
-// waits (run to completion). The request leaves on the thread's own CPU, and no thread must be
+// waits (run to completion). The request is sent on the thread's own CPU, and no thread must be
 // woken for the reply. The thread polls for kSpinNs, about as long as waking a thread takes, and
 // then sleeps. The worker's ProgressThread polls when no other thread has polled for a while, or
 // when a waiting thread sleeps or calls HandOver(). Ownership makes any mix of these safe.
@@ -40,9 +40,9 @@ class SharedPoll {
   void Begin(unsigned lcore) { ownership_.emplace(lcore); }
 
   // Polls until `done()` is true, no work was found for kSpinNs, or `longest_ns` have passed.
-  // `done()` is called between turns. Returns without polling when another waiting thread polls
-  // already: that one polls for both. Returns whether `done()` was true. Like all functions below,
-  // it must not be called on the worker's core.
+  // `done()` is called between turns. Returns without polling if another waiting thread polls: that
+  // one polls for both. Returns whether `done()` was true. Like all functions below, it must not be
+  // called on the worker's core.
   bool PollUntil(const std::function<bool()>& done, uint64_t longest_ns = UINT64_MAX);
   // Runs one turn, which sends what was requested, unless another thread polls.
   void PollOnce();

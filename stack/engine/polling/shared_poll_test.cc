@@ -48,7 +48,7 @@ class SharedPollTest : public testing::Test {
   std::unique_ptr<ProgressThread> thread_;
 };
 
-TEST_F(SharedPollTest, AThreadThatWaitsPolls) {
+TEST_F(SharedPollTest, AWaitingThreadPolls) {
   shared_.Begin(rte_lcore_id());
   for (int i = 0; i < 1000; ++i) {
     bool answered = false;
@@ -61,7 +61,7 @@ TEST_F(SharedPollTest, AThreadThatWaitsPolls) {
   EXPECT_TRUE(answered);
 }
 
-TEST_F(SharedPollTest, AThreadThatWaitsPollsForAWhile) {
+TEST_F(SharedPollTest, AWaitingThreadPollsForALimitedTime) {
   shared_.Begin(rte_lcore_id());
   EXPECT_FALSE(shared_.PollUntil([] { return false; }));
   // With something done in every turn too.
@@ -72,7 +72,7 @@ TEST_F(SharedPollTest, AThreadThatWaitsPollsForAWhile) {
   shared_.PollOnce();
 }
 
-TEST_F(SharedPollTest, OnePollsForAll) {
+TEST_F(SharedPollTest, OneThreadPollsForAll) {
   shared_.Begin(rte_lcore_id());
   bool inner_was_done = true;
   Actor::Post(actor_, [&] {
@@ -87,7 +87,7 @@ TEST_F(SharedPollTest, OnePollsForAll) {
   EXPECT_EQ(turns_, before + 1);
 }
 
-TEST_F(SharedPollTest, TheThreadServesSleepersAndTheAbandoned) {
+TEST_F(SharedPollTest, TheProgressThreadServesSleepersAndSilentPrograms) {
   StartThread();
   for (int i = 0; i < 100; ++i) {
     std::atomic<bool> answered{false};
@@ -108,7 +108,7 @@ TEST_F(SharedPollTest, TheThreadServesSleepersAndTheAbandoned) {
   }
 }
 
-TEST_F(SharedPollTest, AThreadThatWaitsHasThePacketCachesOfTheProgressThread) {
+TEST_F(SharedPollTest, AWaitingThreadUsesTheMbufCacheOfTheProgressThread) {
   unsigned of_thread = 0, of_waiting = 1;
   StartThread();
   std::atomic<bool> answered{false};
@@ -123,7 +123,7 @@ TEST_F(SharedPollTest, AThreadThatWaitsHasThePacketCachesOfTheProgressThread) {
   EXPECT_EQ(of_thread, of_waiting);
 }
 
-TEST_F(SharedPollTest, AnyMixOfThreads) {
+TEST_F(SharedPollTest, ManyThreadsCallAndSleepConcurrently) {
   constexpr int kThreads = 4, kCalls = 2000;
   StartThread();
   uint64_t answers = 0;  // the owner's

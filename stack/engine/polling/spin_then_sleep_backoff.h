@@ -1,4 +1,4 @@
-// How a thread waits for what another one gives back soon.
+// Lets a thread wait for something that another thread will release soon.
 #ifndef POLLUX_STACK_ENGINE_POLLING_SPIN_THEN_SLEEP_BACKOFF_H_
 #define POLLUX_STACK_ENGINE_POLLING_SPIN_THEN_SLEEP_BACKOFF_H_
 
@@ -6,28 +6,28 @@
 
 namespace pollux::engine {
 
-// One for each time that something is waited for; between looks at it, Wait(). Who has it runs on
-// another CPU as a rule and is done at once: first that is awaited without a system call. Else it
-// has lost its CPU, perhaps to who waits: then that is given up, and at last the waiting thread
-// sleeps, since to yield is to give way to threads of the same priority only.
+// Use one object per wait, and call Wait() between checks. The owner usually runs on another CPU
+// and is done at once: the first waits make no system call. Otherwise the owner has lost its CPU,
+// perhaps to the waiting thread: further waits yield the CPU, and finally the thread sleeps, since
+// yielding gives way only to threads of the same priority.
 class SpinThenSleepBackoff {
  public:
-  // No cancellation point.
+  // Not a cancellation point.
   void Wait();
-  // Whether the last Wait() has slept.
+  // Whether the last Wait() slept.
   bool slept() const { return waits_ > kRelaxedWaits + kYields; }
 
  private:
-  // A turn of the loop is shorter than this many looks at a word.
+  // A turn of the loop takes less time than this many checks of a word.
   static constexpr uint32_t kRelaxedWaits = 256;
-  // With nobody to give way to a fraction of a millisecond. Else each takes a slice of the CPU or
-  // more, and there are only as many as fit in a few slices.
+  // If no other thread wants the CPU, these take a fraction of a millisecond in all. Otherwise each
+  // takes a time slice or more, and kYieldingNs limits them to a few slices.
   static constexpr uint32_t kYields = 1000;
   static constexpr uint64_t kYieldingNs = 10'000'000;
 
   void Yield();
 
-  uint32_t waits_ = 0;  // not counted any further
+  uint32_t waits_ = 0;  // counted up to the first sleep
   uint64_t first_yield_ns_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Timers driven by the time that each poll is given: a hierarchical timing wheel.
+// Timers driven by the time that is passed to each poll: a hierarchical timing wheel.
 #ifndef POLLUX_STACK_ENGINE_TIMER_TIMING_WHEEL_H_
 #define POLLUX_STACK_ENGINE_TIMER_TIMING_WHEEL_H_
 

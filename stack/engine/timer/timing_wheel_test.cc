@@ -48,7 +48,7 @@ TEST(TimingWheelTest, ADeadlineInThePastFiresAtTheNextTick) {
   EXPECT_EQ(wheel.Advance(51 * kTickNs), 1u);
 }
 
-TEST(TimingWheelTest, BeyondTheHorizonItIsArmedAgain) {
+TEST(TimingWheelTest, ADeadlineBeyondTheHorizonIsRearmed) {
   constexpr uint64_t kHorizonNs = kTickNs << (TimingWheel::kLevels * TimingWheel::kSlotBits);
   for (const uint64_t deadline :
        {kHorizonNs - kTickNs, kHorizonNs, kHorizonNs + kTickNs, 5 * kHorizonNs + 7 * kTickNs}) {
@@ -66,7 +66,7 @@ TEST(TimingWheelTest, BeyondTheHorizonItIsArmedAgain) {
   }
 }
 
-TEST(TimingWheelTest, NeverIsNever) {
+TEST(TimingWheelTest, ATimerAtTheMaximumNeverFires) {
   TimingWheel wheel(0);
   EXPECT_EQ(wheel.NextDeadline(), UINT64_MAX);
   EXPECT_EQ(wheel.Advance(1'000'000'000'000), 0u);
@@ -190,7 +190,7 @@ struct Model {
   std::vector<std::unique_ptr<Timer>> timers;
 };
 
-TEST(TimingWheelTest, AgreesWithASortedModel) {
+TEST(TimingWheelTest, MatchesASortedModel) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);
     Model model(seed, Random(seed).Next64() >> 20);

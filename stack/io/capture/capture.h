@@ -1,4 +1,4 @@
-// Sees every frame that passes a link, both ways, and has it written down.
+// Records every frame that a link sends or receives.
 #ifndef POLLUX_STACK_IO_CAPTURE_CAPTURE_H_
 #define POLLUX_STACK_IO_CAPTURE_CAPTURE_H_
 
@@ -9,13 +9,13 @@
 
 namespace pollux::io {
 
-// Owned by the worker that owns the link beneath. Right above a port, and beneath an impairment, it
-// sees what is on the wire: what the impairment loses on its way out never was there, what it
-// loses on its way in was. A frame's time is that of the poll that moved it. Costs one copy of each
-// frame; takes no heap after construction.
+// Owned by the worker that owns the link below. Directly above a port and below an impairment it
+// records what is on the wire: received frames even if the impairment drops them, and sent frames
+// only if it does not. A frame's time is that of the poll that moved it. Costs one copy of each
+// frame; takes no heap memory after construction.
 class Capture : public Link {
  public:
-  // Neither is owned; both outlive this.
+  // Neither is owned; both must outlive this object.
   Capture(Link* link, CaptureRing* ring) : link_(link), ring_(ring) {}
 
   uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) override;

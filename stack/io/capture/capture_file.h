@@ -1,4 +1,4 @@
-// A pcapng file that is written while frames pass.
+// A pcapng file that is written while frames are sent and received.
 #ifndef POLLUX_STACK_IO_CAPTURE_CAPTURE_FILE_H_
 #define POLLUX_STACK_IO_CAPTURE_CAPTURE_FILE_H_
 
@@ -17,26 +17,28 @@
 
 namespace pollux::io {
 
-// Owned by a control thread; a thread of its own writes. DPDK's rte_pcapng is not used: it takes an
+// Owned by a control thread; a separate thread writes. DPDK's rte_pcapng is not used: it takes an
 // mbuf from a pool for each frame on the packet path, knows only the ethdevs that existed when the
-// file was opened, tells its own time, and loses the end of a block that a full disk cuts.
+// file was opened, reads its own clock, and loses the rest of a block if a full disk cuts a write
+// short.
 class CaptureFile {
  public:
-  // Creates or empties the file. `epoch_ns` is what to add to the workers' `now_ns` to get
-  // nanoseconds since 1970. Errors name the file: NotFound, PermissionDenied and the like.
+  // Creates or truncates the file. `epoch_ns` plus a worker's `now_ns` is the time in nanoseconds
+  // since 1970. Errors name the file: NotFound, PermissionDenied and the like.
   static absl::StatusOr<std::unique_ptr<CaptureFile>> Open(const std::string& path,
                                                            uint64_t epoch_ns);
-  ~CaptureFile();  // as Close(), whose result is lost
+  ~CaptureFile();  // as Close(), ignoring its result
   CaptureFile(const CaptureFile&) = delete;
   CaptureFile& operator=(const CaptureFile&) = delete;
 
-  // A port whose frames will come through the ring, which lives as long as this. Any time before
-  // Close().
+  // Adds a port, whose frames are to be put into the returned ring. The ring is owned by this
+  // object. May be called at any time before Close().
   CaptureRing* AddInterface(const std::string& name, const MacAddress& mac);
 
-  // Writes what the rings hold and ends the file. To be called when no worker uses the rings any
-  // more. Not OK when frames are missing: the error of the first write that failed (a full disk),
-  // or DataLoss when frames came faster than they could be written. Again: the same.
+  // Writes what the rings hold and ends the file. Call it when no worker uses the rings any more.
+  // Returns an error if frames are missing: that of the first write that failed (for example, disk
+  // full), or DataLoss if frames arrived faster than they could be written. Further calls return
+  // the same.
   absl::Status Close();
 
  private:
@@ -63,7 +65,7 @@ class CaptureFile {
   bool stop_ = false;                                   // under mutex_
   std::vector<std::unique_ptr<Interface>> interfaces_;  // under mutex_
 
-  // The writing thread's own; after it has ended, Close()'s.
+  // Used by the writing thread, and by Close() after that thread has ended.
   std::vector<Interface*> known_;
   std::vector<uint8_t> buffer_;
   uint64_t frames_in_buffer_ = 0;

@@ -20,9 +20,9 @@ namespace {
 constexpr uint64_t kEpochNs = 1'700'000'000'000'000'000;
 constexpr MacAddress kMac = {2, 0, 0, 0, 0, 1};
 
-class FakeLink : public Link {
+class RecordingLink : public Link {
  public:
-  ~FakeLink() override {
+  ~RecordingLink() override {
     for (rte_mbuf* frame : arriving) rte_pktmbuf_free(frame);
   }
   uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t) override {
@@ -133,10 +133,10 @@ class CaptureTest : public testing::Test {
   }
 
   const std::string path_ = testing::TempDir() + "/capture.pcapng";
-  FakeLink link_;
+  RecordingLink link_;
 };
 
-TEST_F(CaptureTest, BothDirectionsWithTimesAndNames) {
+TEST_F(CaptureTest, BothDirectionsAreCapturedWithTimesAndNames) {
   auto file = Open(path_);
   Capture capture(&link_, file->AddInterface("net_x0", kMac));
   for (uint8_t i = 0; i < 3; ++i) link_.arriving.push_back(FrameForTest(Bytes(61 + i, i)));
@@ -166,7 +166,7 @@ TEST_F(CaptureTest, BothDirectionsWithTimesAndNames) {
   EXPECT_EQ(blocks[6].type, 5u);
 }
 
-TEST_F(CaptureTest, WhatTheLinkDoesNotTakeIsNotCapturedYet) {
+TEST_F(CaptureTest, RefusedFramesAreCapturedWhenTheLinkTakesThem) {
   auto file = Open(path_);
   Capture capture(&link_, file->AddInterface("net_x0", kMac));
   constexpr uint16_t kFrames = 70;  // three bursts
@@ -187,7 +187,7 @@ TEST_F(CaptureTest, WhatTheLinkDoesNotTakeIsNotCapturedYet) {
   }
 }
 
-TEST_F(CaptureTest, FrameInSegmentsIsWhole) {
+TEST_F(CaptureTest, ASegmentedFrameIsCapturedWhole) {
   auto file = Open(path_);
   Capture capture(&link_, file->AddInterface("net_x0", kMac));
   rte_mbuf* frame = FrameForTest(Bytes(100, 0));
@@ -199,7 +199,7 @@ TEST_F(CaptureTest, FrameInSegmentsIsWhole) {
   EXPECT_EQ(seen[0].bytes, Bytes(133, 0));
 }
 
-TEST_F(CaptureTest, TwoPortsInOneFile) {
+TEST_F(CaptureTest, TwoPortsShareOneFile) {
   auto file = Open(path_);
   Capture one(&link_, file->AddInterface("net_x0", kMac));
   Capture other(&link_, file->AddInterface("net_x1", kMac));
@@ -232,7 +232,7 @@ TEST_F(CaptureTest, FullDiskIsReported) {
   EXPECT_EQ(file->Close(), status);
 }
 
-TEST_F(CaptureTest, FileThatCannotBeMadeIsRefused) {
+TEST_F(CaptureTest, AFileThatCannotBeCreatedIsAnError) {
   const absl::Status status = CaptureFile::Open("/nonexistent/x.pcapng", 0).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(status.message().find("/nonexistent/x.pcapng"), std::string::npos) << status;
@@ -272,7 +272,7 @@ TEST_F(CaptureRingTest, DropsAndCountsWhenFull) {
   EXPECT_EQ(Take(), 9);
 }
 
-TEST_F(CaptureRingTest, RecordsOfAnySizeRoundTheEnd) {
+TEST_F(CaptureRingTest, RecordsOfAnySizeWrapAround) {
   int next = 0;
   for (int i = 0; i < 200; ++i) {
     Put(static_cast<uint8_t>(i), static_cast<size_t>(14 + i * 37 % 230));
@@ -283,7 +283,7 @@ TEST_F(CaptureRingTest, RecordsOfAnySizeRoundTheEnd) {
   EXPECT_EQ(ring_.dropped(), 0u);
 }
 
-TEST_F(CaptureRingTest, WhatIsNotPublishedIsForgotten) {
+TEST_F(CaptureRingTest, UnpublishedRecordsAreDiscarded) {
   rte_mbuf* frame = FrameForTest(Bytes(60, 1));
   ring_.Stage(frame, pcapng::Direction::kOutbound, 1);
   EXPECT_EQ(ring_.Front(), nullptr);

@@ -1,5 +1,5 @@
-// The blocks of a pcapng file. Source: IETF draft-ietf-opsawg-pcapng, in the machine's byte order,
-// which a reader learns from the first block.
+// The blocks of a pcapng file, in the machine's byte order, which readers detect from the first
+// block. Source: IETF draft-ietf-opsawg-pcapng.
 #ifndef POLLUX_STACK_IO_CAPTURE_PCAPNG_H_
 #define POLLUX_STACK_IO_CAPTURE_PCAPNG_H_
 
@@ -12,17 +12,17 @@
 
 namespace pollux::io::pcapng {
 
-enum class Direction : uint8_t { kInbound = 1, kOutbound = 2 };  // as epb_flags has them
+enum class Direction : uint8_t { kInbound = 1, kOutbound = 2 };  // as in epb_flags
 
-inline constexpr uint32_t kSnapLength = 65'535;  // bytes of a frame that are kept at most
-// What a frame's block takes beyond its bytes: fields, options and padding.
+inline constexpr uint32_t kSnapLength = 65'535;  // the most bytes kept of a frame
+// The bytes of a frame's block in addition to the frame: fields, options and padding.
 inline constexpr size_t kPacketOverhead = 32 + 3 + 12;
 
-// Each appends one block to `out`.
+// Each function appends one block to `out`.
 
 void AppendSection(const std::string& application, std::vector<uint8_t>* out);
 
-// Ethernet, with times in nanoseconds. The first interface of a file is number 0.
+// An Ethernet interface with times in nanoseconds. The first interface of a file is number 0.
 void AppendInterface(const std::string& name, const MacAddress& mac, std::vector<uint8_t>* out);
 
 struct Packet {
@@ -35,7 +35,7 @@ struct Packet {
 };
 void AppendPacket(const Packet& packet, std::vector<uint8_t>* out);
 
-// At the end, what became of an interface's frames.
+// The frame counts of an interface, written at the end.
 struct Statistics {
   uint32_t interface = 0;
   uint64_t time_ns = 0;

@@ -34,15 +34,15 @@ struct ImpairmentCounters {
   uint64_t duplicated = 0;
   uint64_t reordered = 0;
   uint64_t corrupted = 0;
-  uint64_t copy_failed = 0;  // duplication or corruption skipped since the pool was empty
+  uint64_t copy_failed = 0;  // duplication or corruption skipped because the pool was empty
 };
 
 // Owned by the worker that owns the link below. The same seed repeats the same impairments for the
 // same frames and times. Takes no heap memory after construction.
 //
 // Corruption flips 1 to 8 bits within one byte of a copy of the frame, which any CRC-32 detects. It
-// leaves the Ethernet header alone and affects only IP packets: ARP has no checksum, so nobody
-// could detect corruption there.
+// does not change the Ethernet header and affects only IP packets: ARP has no checksum, so
+// corruption there could not be detected.
 class Impairment : public Link {
  public:
   static constexpr uint16_t kMaxHeld = 16;         // delayed frames per direction
@@ -61,7 +61,8 @@ class Impairment : public Link {
 
   // Frees every frame kept here. Call it at the end, before the pools are destroyed.
   void Clear();
-  // When a delayed frame is due by time alone; UINT64_MAX if none is delayed. For virtual time.
+  // The time when the next delayed frame is due even if no frame overtakes it; UINT64_MAX if none
+  // is delayed. For virtual time.
   uint64_t deadline_ns() const;
   const ImpairmentCounters& receive_counters() const { return receive_.counters; }
   const ImpairmentCounters& send_counters() const { return send_.counters; }

@@ -37,7 +37,7 @@ class FakeLink : public Link {
 };
 
 // An IPv4 frame by its EtherType, numbered.
-rte_mbuf* Frame(uint16_t number, uint16_t ether_type = 0x0800) {
+rte_mbuf* NumberedFrame(uint16_t number, uint16_t ether_type = 0x0800) {
   std::vector<uint8_t> bytes(100, 0x5A);
   bytes[12] = static_cast<uint8_t>(ether_type >> 8);
   bytes[13] = static_cast<uint8_t>(ether_type);
@@ -53,7 +53,7 @@ int Number(const rte_mbuf* frame) {
 
 std::vector<int> SendAll(Impairment& impairment, FakeLink& link, int count) {
   for (int i = 0; i < count; ++i) {
-    rte_mbuf* frame = Frame(static_cast<uint16_t>(i));
+    rte_mbuf* frame = NumberedFrame(static_cast<uint16_t>(i));
     EXPECT_EQ(impairment.Send(&frame, 1, i), 1);
   }
   rte_mbuf* none[1];
@@ -80,7 +80,7 @@ TEST(ImpairmentOptions, ParsesEveryKeyInAnyOrder) {
   EXPECT_FALSE(ImpairmentOptions::Parse("seed=3")->Any());
 }
 
-TEST(ImpairmentOptions, RefusesWhatItCannotDo) {
+TEST(ImpairmentOptions, RefusesInvalidOptions) {
   for (const char* text : {"", "loss", "loss=", "loss=1.001", "loss=-0.1", "loss=nan", "loss=x",
                            "delay=1", "seed=-1", "loss=0.1,loss=0.2", "loss=0.1,"}) {
     const absl::Status status = ImpairmentOptions::Parse(text).status();
@@ -90,7 +90,7 @@ TEST(ImpairmentOptions, RefusesWhatItCannotDo) {
             "impairment loss=2: not a probability from 0 to 1");
 }
 
-TEST(Impairment, PassesEverythingWhenNothingIsAsked) {
+TEST(Impairment, WithoutOptionsEverythingPasses) {
   FakeLink link;
   Impairment impairment(&link, {}, PoolForTest());
   const std::vector<int> numbers = SendAll(impairment, link, 500);
@@ -99,7 +99,7 @@ TEST(Impairment, PassesEverythingWhenNothingIsAsked) {
   EXPECT_EQ(FramesInUse(), 0u);
 }
 
-TEST(Impairment, LosesTheShareAskedFor) {
+TEST(Impairment, LosesTheGivenShare) {
   FakeLink link;
   Impairment impairment(&link, {.loss = 0.1, .seed = 7}, PoolForTest());
   int arrived = 0;
@@ -122,7 +122,7 @@ TEST(Impairment, LossOfOnePassesNothing) {
 TEST(Impairment, DuplicatesAreCopies) {
   FakeLink link;
   Impairment impairment(&link, {.duplicate = 1}, PoolForTest());
-  rte_mbuf* frame = Frame(9);
+  rte_mbuf* frame = NumberedFrame(9);
   ASSERT_EQ(impairment.Send(&frame, 1, 0), 1);
   ASSERT_EQ(link.sent.size(), 2u);
   EXPECT_EQ(BytesOf(link.sent[0]), BytesOf(link.sent[1]));
@@ -141,10 +141,10 @@ TEST(Impairment, ReorderedFramesArriveOnceAndSoon) {
   for (int i = 0; i < 400; ++i) EXPECT_LE(std::abs(numbers[i] - i), 64) << i;
 }
 
-TEST(Impairment, HeldFrameLeavesByTimeAlone) {
+TEST(Impairment, AHeldFrameIsSentAfterTheHoldTime) {
   FakeLink link;
   Impairment impairment(&link, {.reorder = 1}, PoolForTest());
-  rte_mbuf* frame = Frame(1);
+  rte_mbuf* frame = NumberedFrame(1);
   ASSERT_EQ(impairment.Send(&frame, 1, 1000), 1);
   EXPECT_EQ(impairment.deadline_ns(), 1000 + Impairment::kMaxHoldNs);
   rte_mbuf* none[1];
@@ -159,7 +159,7 @@ TEST(Impairment, CorruptsACopyPastTheEthernetHeader) {
   FakeLink link;
   Impairment impairment(&link, {.corrupt = 1}, PoolForTest());
   for (int i = 0; i < 200; ++i) {
-    rte_mbuf* original = Frame(5);
+    rte_mbuf* original = NumberedFrame(5);
     rte_mbuf* keep = original;
     rte_mbuf_refcnt_update(keep, 1);  // as a requester that keeps it for retransmission
     ASSERT_EQ(impairment.Send(&original, 1, 0), 1);
@@ -182,17 +182,17 @@ TEST(Impairment, CorruptsACopyPastTheEthernetHeader) {
 TEST(Impairment, LeavesArpIntact) {
   FakeLink link;
   Impairment impairment(&link, {.corrupt = 1}, PoolForTest());
-  rte_mbuf* frame = Frame(5, 0x0806);
+  rte_mbuf* frame = NumberedFrame(5, 0x0806);
   const std::vector<uint8_t> before = BytesOf(frame);
   ASSERT_EQ(impairment.Send(&frame, 1, 0), 1);
   EXPECT_EQ(BytesOf(link.sent[0]), before);
 }
 
-TEST(Impairment, ImpairsWhatArrivesToo) {
+TEST(Impairment, ImpairsReceivedFrames) {
   FakeLink link;
   Impairment impairment(&link, {.loss = 0.2, .duplicate = 0.2, .reorder = 0.2, .seed = 11},
                         PoolForTest());
-  for (uint16_t i = 0; i < 300; ++i) link.arriving.push_back(Frame(i));
+  for (uint16_t i = 0; i < 300; ++i) link.arriving.push_back(NumberedFrame(i));
   uint64_t got = 0;
   rte_mbuf* frames[8];
   for (uint64_t now = 0; now < 200; ++now) {
@@ -215,7 +215,7 @@ TEST(Impairment, RefusesFramesWhenTheLinkIsFull) {
   Impairment impairment(&link, {.duplicate = 1}, PoolForTest());
   int taken = 0;
   while (true) {
-    rte_mbuf* frame = Frame(1);
+    rte_mbuf* frame = NumberedFrame(1);
     if (impairment.Send(&frame, 1, 0) == 0) {
       rte_pktmbuf_free(frame);
       break;
@@ -229,7 +229,7 @@ TEST(Impairment, RefusesFramesWhenTheLinkIsFull) {
   EXPECT_EQ(link.sent.size(), Impairment::kQueueCapacity);
 }
 
-TEST(Impairment, SameSeedSameFate) {
+TEST(Impairment, TheSameSeedGivesTheSameImpairments) {
   const ImpairmentOptions options{
       .loss = 0.1, .duplicate = 0.1, .reorder = 0.1, .corrupt = 0.1, .seed = 42};
   std::vector<std::vector<int>> runs;
@@ -241,13 +241,13 @@ TEST(Impairment, SameSeedSameFate) {
   EXPECT_EQ(runs[0], runs[1]);
 }
 
-TEST(Impairment, FreesWhatItHoldsAtTheEnd) {
+TEST(Impairment, DestructionFreesHeldFrames) {
   {
     FakeLink link;
     link.capacity = 0;
     Impairment impairment(&link, {.duplicate = 0.5, .reorder = 0.5}, PoolForTest());
     for (uint16_t i = 0; i < 50; ++i) {
-      rte_mbuf* frame = Frame(i);
+      rte_mbuf* frame = NumberedFrame(i);
       ASSERT_EQ(impairment.Send(&frame, 1, 0), 1);
     }
     EXPECT_GE(FramesInUse(), 50u);

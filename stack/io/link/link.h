@@ -8,14 +8,14 @@ struct rte_mbuf;
 
 namespace pollux::io {
 
-// One queue of one port, or of a simulated fabric (tests/sim). Used by one worker. Virtual
-// calls happen once a burst.
+// One queue of one port, or of a simulated network (tests/sim). Used by one worker. Virtual calls
+// are made once per burst.
 class Link {
  public:
   virtual ~Link() = default;
-  // Takes up to `capacity` frames that have arrived; the caller owns them.
+  // Receives up to `capacity` frames that have arrived; the caller then owns them.
   virtual uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) = 0;
-  // Takes over the first n of `count` frames and returns n; the rest stay the caller's.
+  // Takes over the first n of `count` frames and returns n; the caller still owns the others.
   virtual uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) = 0;
 };
 

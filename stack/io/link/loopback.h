@@ -1,4 +1,5 @@
-// What a port sends to itself: it comes back as if from the wire, which never sees it.
+// Loops back the frames that a port sends to itself: they are received as if from the wire, without
+// being sent there.
 #ifndef POLLUX_STACK_IO_LINK_LOOPBACK_H_
 #define POLLUX_STACK_IO_LINK_LOOPBACK_H_
 
@@ -14,18 +15,20 @@ namespace pollux::io {
 
 struct LoopbackCounters {
   uint64_t passed = 0;
-  uint64_t no_buffer = 0;  // lost: the pool was dry, or the frame longer than its buffers
+  uint64_t no_buffer = 0;  // lost: the pool was empty, or its buffers too short
 };
 
-// Frames to the port's own MAC address, as RDMA devices loop back what a queue pair sends to
-// another of the same port; groups are not looped back. Right above a port, beneath capture and
-// impairment. Owned by the worker that owns the link beneath. Takes no heap after construction.
+// Loops back frames to the port's own MAC address, as RDMA devices loop back what a queue pair
+// sends to another of the same port; multicast is not looped back. Its place is directly above a
+// port, below capture and impairment. Owned by the worker that owns the link below. Takes no heap
+// memory after construction.
 class Loopback : public Link {
  public:
-  static constexpr uint16_t kCapacity = 256;  // as a queue of a port's; when full, senders wait
+  static constexpr uint16_t kCapacity = 256;  // as a port's queue; if it is full, Send() stops
 
-  // None is owned, all outlive this: `mac` is the port's, which may change; `pool` that of received
-  // frames, since what comes back is a copy in one piece.
+  // The arguments are not owned and must outlive this object. `mac` is the port's address, which
+  // may change. `pool` is the pool of received frames, because a looped-back frame is a copy in one
+  // segment.
   Loopback(Link* link, const MacAddress* mac, rte_mempool* pool)
       : link_(link), mac_(mac), pool_(pool) {}
   ~Loopback() override { Clear(); }
@@ -35,7 +38,7 @@ class Loopback : public Link {
   uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) override;
   uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) override;
 
-  // Frees every frame kept here. For the end, before the pools go.
+  // Frees every frame kept here. Call it at shutdown, before the packet pools are destroyed.
   void Clear();
   const LoopbackCounters& counters() const { return counters_; }
 
@@ -43,7 +46,8 @@ class Loopback : public Link {
   uint16_t ReceiveLooped(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns);
   uint16_t SendMixed(rte_mbuf** frames, uint16_t count, uint64_t now_ns);
   bool IsOwn(const rte_mbuf* frame) const;
-  // False when the queue is full; takes over `frame` otherwise.
+  // Queues a copy of `frame` and frees `frame`. Returns false, without freeing it, if the queue is
+  // full.
   bool TurnBack(rte_mbuf* frame);
 
   Link* link_;

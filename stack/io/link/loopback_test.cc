@@ -69,7 +69,7 @@ class LoopbackTest : public ::testing::Test {
   Loopback loopback_{&wire_, &own_, PoolForTest()};
 };
 
-TEST_F(LoopbackTest, OnlyOwnFramesComeBack) {
+TEST_F(LoopbackTest, OnlyFramesToTheOwnAddressAreLoopedBack) {
   EXPECT_EQ(Send({Frame(own_, 1), Frame(other_, 2), Frame(own_, 3), Frame(other_, 4)}), 4);
   EXPECT_EQ(wire_.frames.size(), 2u);
   EXPECT_EQ(Marks(), (std::vector<uint8_t>{1, 3, 2, 4}));
@@ -77,7 +77,7 @@ TEST_F(LoopbackTest, OnlyOwnFramesComeBack) {
   EXPECT_EQ(loopback_.counters().passed, 2u);
 }
 
-TEST_F(LoopbackTest, TheWireIsHeardWhateverComesBack) {
+TEST_F(LoopbackTest, LoopedFramesDoNotStarveTheWire) {
   Send({Frame(other_, 9)});
   Send(std::vector<std::vector<uint8_t>>(kBurst, Frame(own_, 1)));
   EXPECT_EQ(Marks(), (std::vector<uint8_t>{1, 1, 1, 1, 9}));
@@ -90,7 +90,7 @@ TEST_F(LoopbackTest, TheAddressMayChange) {
   EXPECT_EQ(Marks(), (std::vector<uint8_t>{5}));
 }
 
-TEST_F(LoopbackTest, SendersWaitForRoomHereAndBeneath) {
+TEST_F(LoopbackTest, SendStopsWhenTheLoopOrTheLinkIsFull) {
   for (int i = 0; i < Loopback::kCapacity; ++i) EXPECT_EQ(Send({Frame(own_, 1)}), 1);
   EXPECT_EQ(Send({Frame(other_, 2), Frame(own_, 3)}), 1);
   EXPECT_EQ(Marks(1), (std::vector<uint8_t>{1}));
@@ -99,7 +99,7 @@ TEST_F(LoopbackTest, SendersWaitForRoomHereAndBeneath) {
   EXPECT_EQ(Send({Frame(other_, 2), Frame(other_, 2), Frame(own_, 3)}), 1);
 }
 
-TEST_F(LoopbackTest, FramesInPiecesComeBackInOne) {
+TEST_F(LoopbackTest, SegmentedFramesAreLoopedBackInOneSegment) {
   rte_mbuf* frame = FrameForTest(Frame(own_, 1));
   rte_mbuf* more = FrameForTest(Frame(other_, 7));
   ASSERT_EQ(rte_pktmbuf_chain(frame, more), 0);
@@ -112,7 +112,7 @@ TEST_F(LoopbackTest, FramesInPiecesComeBackInOne) {
   rte_pktmbuf_free(back[0]);
 }
 
-TEST_F(LoopbackTest, LeaksNothing) {
+TEST_F(LoopbackTest, DestructionFreesQueuedFrames) {
   const unsigned before = FramesInUse();
   {
     Loopback loopback(&wire_, &own_, PoolForTest());

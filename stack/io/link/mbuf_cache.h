@@ -1,5 +1,5 @@
-// This core's cache of a packet pool, used without DPDK's calls: the packet path takes and gives
-// back one frame at a time.
+// Access to this core's cache of a packet pool without DPDK's functions: the packet path allocates
+// and frees one frame at a time.
 #ifndef POLLUX_STACK_IO_LINK_MBUF_CACHE_H_
 #define POLLUX_STACK_IO_LINK_MBUF_CACHE_H_
 
@@ -11,9 +11,10 @@
 
 namespace pollux::io {
 
-// Takes an mbuf, not initialised, from the cache of `pool`. Null unless more than `ahead` lie there
-// (a thread that is no lcore has no cache): the caller then asks the pool. `*upcoming` is the one
-// that is taken after `ahead - 1` others, so that its lines can be fetched meanwhile.
+// Takes an uninitialised mbuf from the cache of `pool`. Returns null unless the cache holds more
+// than `ahead` (a thread that is not an lcore has no cache): the caller then allocates from the
+// pool. `*upcoming` is the mbuf that will be taken after `ahead - 1` others, so that it can be
+// prefetched.
 inline rte_mbuf* TakeCachedMbuf(rte_mempool* pool, uint32_t ahead, const void** upcoming) {
   rte_mempool_cache* cache = rte_mempool_default_cache(pool, rte_lcore_id());
   if (cache == nullptr || cache->len <= ahead) [[unlikely]]
@@ -23,14 +24,14 @@ inline rte_mbuf* TakeCachedMbuf(rte_mempool* pool, uint32_t ahead, const void** 
   return mbuf;
 }
 
-// As rte_pktmbuf_free_bulk(), at less cost for frames in one piece: each goes into the cache of its
-// pool.
+// As rte_pktmbuf_free_bulk(), but faster for frames in one segment: each is put into the cache of
+// its pool.
 inline void FreeMbufs(rte_mbuf* const* mbufs, unsigned count) {
-  rte_mempool* pool = nullptr;  // of the last
+  rte_mempool* pool = nullptr;  // of the previous mbuf
   rte_mempool_cache* cache = nullptr;
   for (unsigned i = 0; i < count; ++i) {
     rte_mbuf* mbuf = mbufs[i];
-    // Whatever is not alone wants a look at its second line, which another core may hold.
+    // For any other mbuf the second cache line is needed, which another core may hold.
     const bool alone =
         mbuf->nb_segs == 1 && rte_mbuf_refcnt_read(mbuf) == 1 && RTE_MBUF_DIRECT(mbuf);
     if (!alone) [[unlikely]] {

@@ -31,7 +31,7 @@ class MbufCacheTest : public ::testing::Test {
   rte_mempool* pool_;
 };
 
-TEST_F(MbufCacheTest, FreedMbufsLieInTheCacheAndAreTakenLastFirst) {
+TEST_F(MbufCacheTest, FreedMbufsAreCachedAndTakenLastFirst) {
   std::array<rte_mbuf*, 3 + kAhead> mbufs;
   for (rte_mbuf*& mbuf : mbufs) mbuf = rte_pktmbuf_alloc(pool_);
   FreeMbufs(mbufs.data(), mbufs.size());
@@ -47,7 +47,7 @@ TEST_F(MbufCacheTest, FreedMbufsLieInTheCacheAndAreTakenLastFirst) {
   FreeMbufs(taken, 3);
 }
 
-TEST_F(MbufCacheTest, WhatIsToStayIsNotTaken) {
+TEST_F(MbufCacheTest, TheGivenNumberOfMbufsStaysInTheCache) {
   rte_pktmbuf_free(rte_pktmbuf_alloc(pool_));  // fills the cache
   const void* upcoming = nullptr;
   EXPECT_EQ(TakeCachedMbuf(pool_, cache().len, &upcoming), nullptr);
@@ -66,7 +66,7 @@ TEST_F(MbufCacheTest, AFullCacheGivesTheRestToThePool) {
   EXPECT_LE(cache().len, cache().flushthresh);
 }
 
-TEST_F(MbufCacheTest, ASharedMbufStaysItsOtherHoldersAndASegmentedOneGoesWhole) {
+TEST_F(MbufCacheTest, FreeKeepsASharedMbufAndFreesAllSegments) {
   rte_mbuf* shared = rte_pktmbuf_alloc(pool_);
   rte_mbuf_refcnt_update(shared, 1);
   rte_mbuf* head = rte_pktmbuf_alloc(pool_);

@@ -1,4 +1,4 @@
-// Rings of frames.
+// Functions for rings of frames.
 #ifndef POLLUX_STACK_IO_LINK_MBUF_RING_H_
 #define POLLUX_STACK_IO_LINK_MBUF_RING_H_
 
@@ -7,7 +7,7 @@
 
 namespace pollux::io {
 
-// Frees the frames that wait in `ring`, which may be null. By the thread that receives from it.
+// Frees the frames in `ring`, which may be null. Call it on the thread that receives from the ring.
 inline void FreeFrames(rte_ring* ring) {
   void* frame = nullptr;
   while (ring != nullptr && rte_ring_dequeue(ring, &frame) == 0) {

@@ -1,4 +1,5 @@
-// The string by which a user names a port: DPDK's devargs, "net_tap0,iface=plx0" or a PCI address.
+// The string with which a user names a port: DPDK's devargs, "net_tap0,iface=plx0" or a PCI
+// address.
 #ifndef POLLUX_STACK_IO_PORT_DEVARGS_H_
 #define POLLUX_STACK_IO_PORT_DEVARGS_H_
 
@@ -11,23 +12,23 @@
 
 namespace pollux::io {
 
-// What serves the port; each carries frames under rules of its own (port_driver.h).
+// The driver of a port. Each has its own rules for the frames that it carries (port_driver.h).
 enum class Driver { kPci, kRing, kMemif, kAfPacket, kAfXdp, kTap, kOther };
 
-// Of the port of that name, with or without its arguments.
+// The driver of the port with this name, which may be followed by arguments.
 Driver DriverOf(const std::string& devargs);
 
 class Devargs {
  public:
-  // InvalidArgument when the name is missing or an argument has no "key=value" form. A PCI address
-  // without its domain gets domain 0000.
+  // Returns InvalidArgument if the name is missing or an argument is not "key=value". A PCI address
+  // without a domain gets domain 0000.
   static absl::StatusOr<Devargs> Parse(const std::string& text);
 
-  // Of the device as DPDK knows it: "net_tap0", "0000:03:00.0".
+  // The name of the device in DPDK: "net_tap0", "0000:03:00.0".
   const std::string& name() const { return name_; }
   Driver driver() const { return driver_; }
   std::optional<std::string> Get(const std::string& key) const;
-  // The value as a decimal number; nothing when absent or not one.
+  // The value as a decimal number; nothing if the key is missing or the value is not a number.
   std::optional<uint32_t> GetNumber(const std::string& key) const;
   void SetDefault(const std::string& key, const std::string& value);
   std::string ToString() const;

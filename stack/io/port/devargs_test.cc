@@ -17,7 +17,7 @@ TEST(Devargs, ParsesAVirtualDevice) {
   EXPECT_EQ(devargs->Get("bsize"), std::nullopt);
 }
 
-TEST(Devargs, DefaultsDoNotReplaceWhatWasGiven) {
+TEST(Devargs, DefaultsDoNotReplaceGivenValues) {
   absl::StatusOr<Devargs> devargs = Devargs::Parse("net_af_packet0,framesz=2048");
   ASSERT_TRUE(devargs.ok());
   devargs->SetDefault("framesz", "8192");
@@ -25,7 +25,7 @@ TEST(Devargs, DefaultsDoNotReplaceWhatWasGiven) {
   EXPECT_EQ(devargs->ToString(), "net_af_packet0,framesz=2048,framecnt=512");
 }
 
-TEST(Devargs, TellsDriversApart) {
+TEST(Devargs, RecognizesDrivers) {
   EXPECT_EQ(Devargs::Parse("net_af_xdp0,iface=a")->driver(), Driver::kAfXdp);
   EXPECT_EQ(Devargs::Parse("net_tap0,iface=a")->driver(), Driver::kTap);
   EXPECT_EQ(Devargs::Parse("net_ring0")->driver(), Driver::kRing);
@@ -42,7 +42,7 @@ TEST(Devargs, CompletesAPciAddress) {
   EXPECT_EQ(Devargs::Parse("zz:00.0")->driver(), Driver::kOther);
 }
 
-TEST(Devargs, RefusesWhatHasNoForm) {
+TEST(Devargs, RefusesMalformedDevargs) {
   EXPECT_EQ(Devargs::Parse("").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Devargs::Parse(",iface=x").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Devargs::Parse("net_tap0,iface").status().code(), absl::StatusCode::kInvalidArgument);

@@ -1,4 +1,4 @@
-// DPDK's interrupt thread, for what must not run beside its callbacks.
+// Runs code on DPDK's interrupt thread, so that it cannot run at the same time as a callback.
 #ifndef POLLUX_STACK_IO_PORT_INTERRUPT_THREAD_H_
 #define POLLUX_STACK_IO_PORT_INTERRUPT_THREAD_H_
 
@@ -6,11 +6,12 @@
 
 namespace pollux::io {
 
-// Runs `work` on DPDK's interrupt thread, between two callbacks. Returns when it is done and so is
-// every event that the thread had seen by then: file descriptors that `work` closed may be used
-// anew. On the caller's thread where DPDK takes no more callbacks (out of memory or descriptors).
-// `work` may block, and unregister callbacks; nothing that a callback needs may be held by the
-// caller. EAL is initialised. For control threads, and not for callbacks.
+// Runs `work` on DPDK's interrupt thread, between two callbacks. Returns when it is done and all
+// events that the thread had seen by then are handled, so that the numbers of file descriptors that
+// `work` closed can be reused. If DPDK accepts no more callbacks (out of memory or descriptors),
+// runs `work` on the caller's thread. `work` may block and may unregister callbacks; the caller
+// must hold nothing that a callback needs. EAL must be initialised. For control threads; not to be
+// called from a callback.
 void RunOnInterruptThread(absl::FunctionRef<void()> work);
 
 }  // namespace pollux::io

@@ -12,7 +12,7 @@
 namespace pollux::io {
 namespace {
 
-TEST(InterruptThread, RunsWhatItIsGivenAndNothingBesides) {
+TEST(InterruptThread, RunsFunctionsOneAtATimeOnTheInterruptThread) {
   InitEalForTest();
   EXPECT_EQ(rte_thread_is_intr(), 0);
   constexpr int kThreads = 4, kEach = 100;

@@ -1,4 +1,4 @@
-// The link of an interface that the kernel keeps.
+// The link state of a network interface of the kernel.
 #ifndef POLLUX_STACK_IO_PORT_KERNEL_LINK_H_
 #define POLLUX_STACK_IO_PORT_KERNEL_LINK_H_
 
@@ -9,14 +9,14 @@ namespace pollux::io {
 
 struct LinkState {
   bool up = true;
-  uint32_t speed_mbps = 0;  // 0: not known
-  uint16_t mtu = 0;         // bytes of an IP packet; 0: not known
-  bool gone = false;        // the interface that it was opened on is no more
+  uint32_t speed_mbps = 0;  // 0: unknown
+  uint16_t mtu = 0;         // bytes of an IP packet; 0: unknown
+  bool gone = false;        // the interface on which it was opened no longer exists
   friend bool operator==(const LinkState&, const LinkState&) = default;
 };
 
-// In the network namespace of the calling thread; gone when there is none of this name. Makes
-// system calls. Source: netdevice(7) (IFF_RUNNING), linux/ethtool.h.
+// Looks up the interface in the network namespace of the calling thread; `gone` is true if there is
+// none of this name. Makes system calls. Source: netdevice(7) (IFF_RUNNING), linux/ethtool.h.
 LinkState KernelLink(const std::string& interface);
 
 }  // namespace pollux::io

@@ -1,4 +1,4 @@
-// Requests to and news from rtnetlink. Source: rtnetlink(7), netlink(7).
+// Requests to rtnetlink and notifications from it. Source: rtnetlink(7), netlink(7).
 #ifndef POLLUX_STACK_IO_PORT_NETLINK_H_
 #define POLLUX_STACK_IO_PORT_NETLINK_H_
 
@@ -17,17 +17,17 @@
 
 namespace pollux::io {
 
-// An address as rtnetlink's attributes hold it, 4 bytes or 16; a view into `gid`.
+// An address as in rtnetlink attributes, 4 or 16 bytes; a view into `gid`.
 std::span<const uint8_t> AddressBytes(const Gid& gid);
-// AF_INET or AF_INET6.
+// Returns AF_INET or AF_INET6.
 uint8_t FamilyOf(const Gid& gid);
 
-// A message under construction: header, the family's structure, attributes.
+// A message under construction: header, the structure of its family, attributes.
 class NetlinkRequest {
  public:
   NetlinkRequest(uint16_t type, uint16_t flags);
-  // Appends the structure that follows the header, once, and attributes after it. Beyond
-  // kMaxBytes what does not fit is left out: requests here are far smaller.
+  // Appends the structure that follows the header. Call it once, before Attribute(). What does not
+  // fit into kMaxBytes is left out; the requests here are far smaller.
   template <class Body>
   NetlinkRequest& With(const Body& body) {
     Append(&body, sizeof body);
@@ -43,14 +43,14 @@ class NetlinkRequest {
   alignas(nlmsghdr) uint8_t bytes_[kMaxBytes] = {};
 };
 
-// The attributes of a message from `first` on, `bytes` long in all. Stops at a malformed one.
+// Calls `take` for each attribute in the `bytes` bytes from `first`. Stops at a malformed one.
 void ForEachAttribute(const void* first, size_t bytes,
                       absl::FunctionRef<void(uint16_t type, std::span<const uint8_t> value)> take);
 
-// A socket to rtnetlink. One thread.
+// A socket to rtnetlink. Used by one thread.
 class NetlinkSocket {
  public:
-  // Subscribed to `groups` (RTMGRP_*; 0: for requests). Internal when the kernel refuses.
+  // Subscribes to `groups` (RTMGRP_*; 0: for requests only). Errors are those of the kernel.
   static absl::StatusOr<NetlinkSocket> Open(uint32_t groups);
   ~NetlinkSocket();
   NetlinkSocket(NetlinkSocket&& other) noexcept
@@ -60,25 +60,26 @@ class NetlinkSocket {
   NetlinkSocket& operator=(NetlinkSocket&&) = delete;
 
   using Take = absl::FunctionRef<void(const nlmsghdr& message)>;
-  // Sends and hands every message of the answer on, to its end. The kernel answers in the same
-  // call; a guard of kAnswerMs stands against waiting for ever. Errors are the kernel's.
+  // Sends a request and passes each message of the answer to `take`. The kernel answers before
+  // send() returns; kAnswerMs is a guard against waiting forever. Errors are those of the kernel.
   absl::Status Ask(NetlinkRequest& request, Take take);
-  // Hands on what has come without being asked for. False when news were lost (the kernel's buffer
-  // ran over): everything has to be asked for anew.
+  // Passes the notifications that have arrived to `take`. Returns false if notifications were lost
+  // (the kernel's buffer overflowed): all state must then be requested again.
   bool Drain(Take take);
 
  private:
   static constexpr int kAnswerMs = 1000;
-  static constexpr size_t kBufferBytes = 32768;  // what the kernel makes its dumps' pieces of
+  static constexpr size_t kBufferBytes = 32768;  // the size of the kernel's dump messages
 
   explicit NetlinkSocket(int fd) : fd_(fd) {}
-  // Whether the end of the answer was among the messages.
+  // Passes the messages in the buffer to `take`. Returns whether they include the end of the
+  // answer.
   bool HandOn(size_t bytes, Take take, absl::Status* status);
 
   int fd_;
   uint32_t sequence_ = 0;
-  // From the heap: programs that bring threads of their own make them with stacks of 16 KiB, and
-  // what is thread-local takes its room there.
+  // On the heap: some programs create threads with stacks of 16 KiB, which thread-local variables
+  // share.
   std::unique_ptr<uint8_t[]> buffer_ = std::make_unique<uint8_t[]>(kBufferBytes);
 };
 

@@ -1,4 +1,4 @@
-// One DPDK ethdev, opened by its devargs: the wire of one worker or of several.
+// One DPDK ethdev, opened by its devargs and used by one worker or several.
 #ifndef POLLUX_STACK_IO_PORT_PORT_H_
 #define POLLUX_STACK_IO_PORT_PORT_H_
 
@@ -25,43 +25,43 @@ namespace pollux::io {
 
 struct PortOptions {
   // "net_tap0,iface=plx0", "net_memif0,role=client,socket=/run/x.sock", "0000:03:00.0". Arguments
-  // that a driver needs to carry large frames are added where they are missing (port_driver.h).
+  // that a driver needs to carry large frames are added if they are missing (port_driver.h).
   std::string devargs;
-  // Where received frames come from, one pool for each queue that is wanted: at least one, and the
-  // port has as many queues as its driver allows. Not owned, outlive the open port. The smallest
-  // data room bounds what the port can carry. Without them, and where one is null or the driver
-  // demands larger buffers, the port makes a pool of its own for all queues.
+  // One pool per requested receive queue, at least one; the port has as many of these queues as its
+  // driver allows. Not owned; must outlive the open port. The smallest data room limits the frames
+  // that the port can carry. If the list is empty, a pool is null, or the driver needs other buffer
+  // sizes, the port creates one pool of its own for all queues.
   std::vector<rte_mempool*> pools;
-  // Instead of the device's own address.
+  // Replaces the device's own address.
   std::optional<MacAddress> mac;
   // How long a memif client waits for its server.
   uint32_t start_timeout_ms = 5000;
 };
 
-// What the device counts; zero where its driver does not.
+// The device's counters; zero if its driver does not count them.
 struct PortStatistics {
   uint64_t rx_frames, tx_frames, rx_bytes, tx_bytes;
   uint64_t rx_missed;     // the ring was full
-  uint64_t rx_no_buffer;  // the pool was dry
+  uint64_t rx_no_buffer;  // the pool was empty
   uint64_t rx_errors, tx_errors;
-  uint64_t tx_over_mtu;  // longer than the kernel's interface carries since its MTU was lowered
+  uint64_t tx_over_mtu;  // dropped: longer than the lowered MTU of the kernel's interface
 };
 
 // Opened and closed on a control thread; each of its queues belongs to one worker. Frames longer
-// than the buffers of the pool are refused by the drivers at set-up or arrive in several segments,
+// than the buffers of the pool are refused by the drivers at setup or arrive in several segments,
 // which receivers drop (Drop::kScattered).
 class Port {
  public:
-  // A receive queue and a send queue. On which receive queue a packet arrives is the driver's
-  // business (all of a flow on the same, mostly), and see QpnSteering.
+  // A receive queue and a send queue. The driver chooses the receive queue on which a packet
+  // arrives (usually the same one for all packets of a flow); see also QpnSteering.
   class alignas(64) Queue final : public Link {
    public:
     Queue(Port* port, uint16_t port_id, uint16_t index)
         : port_(port), port_id_(port_id), index_(index) {}
     uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) override;
     uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) override;
-    // As Port::GetLink(), on the core that sends, which from then on drops and counts what the
-    // interface of the kernel's no longer carries: the kernel would drop it without a word.
+    // As Port::GetLink(), on the core that sends. From then on Send() drops and counts the frames
+    // that exceed a lowered MTU of the kernel's interface, which the kernel would drop silently.
     LinkState FollowLink();
 
    private:
@@ -72,56 +72,57 @@ class Port {
     Port* port_;
     uint16_t port_id_;
     uint16_t index_;
-    uint16_t lowered_mtu_ = 0;  // of the interface, below the port's; 0: it was not lowered
+    uint16_t lowered_mtu_ = 0;  // the interface's, if it is below the port's; otherwise 0
     bool running_ = false;
-    std::atomic<uint64_t> tx_over_mtu_{0};  // written by its core alone
+    std::atomic<uint64_t> tx_over_mtu_{0};  // written only by its core
   };
 
-  // EAL must be initialised. Blocks for up to start_timeout_ms. Errors say what was asked, what was
-  // found and what to do: InvalidArgument (devargs), NotFound (interface, device),
-  // PermissionDenied (needs root), AlreadyExists (taken), Unavailable (no memif server, or one that
-  // refuses), FailedPrecondition (interface down), ResourceExhausted (buffers), Internal (driver
-  // refuses).
+  // EAL must be initialised. Blocks for up to start_timeout_ms. Error messages say what was
+  // requested, what was found and what to do: InvalidArgument (devargs), NotFound (interface,
+  // device), PermissionDenied (needs root), AlreadyExists (in use), Unavailable (no memif server,
+  // or it refuses), FailedPrecondition (interface down), ResourceExhausted (buffers), Internal
+  // (driver refuses).
   static absl::StatusOr<std::unique_ptr<Port>> Open(const PortOptions& options);
 
-  // Two ports of this process joined by two rings: no root, no hugepages, no NIC, and the frames
-  // are passed by pointer, so each side frees what the other allocated. `name` is unique in the
-  // process; the pools are those of the workers on either side (not owned), and the smallest data
-  // room bounds the MTU of both. There are as many queues as the side with fewer pools has; what
-  // is sent on one arrives on the same of the other side.
+  // Two ports of this process connected by rings. They need no root, hugepages or NIC. Frames are
+  // passed by pointer, so each side frees what the other allocated. `name` must be unique in the
+  // process. The pools belong to the workers of each side (not owned); the smallest data room
+  // limits the MTU of both. There are as many queues as the shorter list has pools. What is sent on
+  // a queue arrives on the same queue of the other side.
   using Pair = std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>>;
   static absl::StatusOr<Pair> CreateRingPair(const std::string& name,
                                              const std::vector<rte_mempool*>& pools_a,
                                              const std::vector<rte_mempool*>& pools_b);
-  static constexpr unsigned kRingFrames = 1024;  // that lie in each of the rings at most
+  static constexpr unsigned kRingFrames = 1024;  // the size of each ring
 
   ~Port();
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
   // Stops the device and frees every frame that it and its rings hold; nothing is received or sent
-  // afterwards. To be called when no worker polls the port any more (of a ring pair: either port)
-  // and before a pool goes whose frames may lie in it, the peer's of a ring pair included. A memif
-  // driver can crash when its peer goes away while it is polled: end connections (DREQ) on both
-  // sides first.
+  // afterwards. Call it when no worker polls the port any more (for a ring pair: neither port), and
+  // before any pool is destroyed whose frames the port may hold; for a ring pair this includes the
+  // peer's pools. A memif driver can crash if its peer leaves while it is polled: first end the
+  // connections of both sides (DREQ).
   void Close();
 
   Queue& queue(uint16_t index = 0) { return *queues_[index]; }
   uint16_t queues() const { return static_cast<uint16_t>(queues_.size()); }
 
   const std::string& name() const { return name_; }
-  uint16_t id() const { return port_id_; }  // as DPDK counts
+  uint16_t id() const { return port_id_; }  // DPDK's port number
   const MacAddress& mac() const { return mac_; }
-  // What one frame really carries, in bytes from the IP header up (InterfaceConfig::mtu).
+  // What one frame really carries, in bytes from the IP header on (InterfaceConfig::mtu).
   uint16_t mtu() const { return mtu_; }
-  // Whether the far side is there, and the speed that driver or kernel give. Makes system calls
-  // with some drivers: not for the packet path.
+  // Whether the link is up, and the speed that the driver or the kernel reports. Makes system calls
+  // with some drivers, so it is not for the packet path.
   LinkState GetLink() const;
   PortStatistics Statistics() const;
-  // Of the kernel's interface that the port stands on, as it was at the start; 0: on none.
+  // The index of the kernel's interface on which the port was opened, as of the start; 0 if there
+  // is none.
   unsigned interface_index() const { return interface_index_; }
-  // Unavailable when the interface of the kernel's that the port stands on is gone, whatever its
-  // name is now. Makes a system call: for a control thread, at any time.
+  // Returns Unavailable if the kernel's interface on which the port was opened no longer exists;
+  // renaming it has no effect on this. Makes a system call: for a control thread, at any time.
   absl::Status CheckInterface() const;
 
  private:
@@ -143,7 +144,7 @@ class Port {
                          int socket);
   absl::Status SetUpQueues(const Devargs& devargs, int socket);
   void LearnMac(const Devargs& devargs, const PortOptions& options);
-  // Of the interface of the kernel's; nothing when that is gone.
+  // The current name of the kernel's interface; nothing if the interface no longer exists.
   std::optional<std::string> InterfaceName() const;
   uint64_t PacketsDropped() const;
 
@@ -151,18 +152,18 @@ class Port {
   std::string name_;
   uint16_t port_id_ = kNoPort;
   bool running_ = false;
-  std::string interface_;         // of the kernel's (iface=); empty: on none
-  bool kernel_link_ = false;      // whose link is this port's: the driver does not look at it
-  unsigned interface_index_ = 0;  // as it was at the start
-  int interface_fd_ = -1;         // to ask by, whatever else the process has open
-  // Of the driver, which does not count what the kernel drops there. The kernel counts anew after
-  // each answer.
+  std::string interface_;         // the kernel's interface (iface=), or empty
+  bool kernel_link_ = false;      // the link is that interface's: the driver does not check it
+  unsigned interface_index_ = 0;  // as of the start
+  int interface_fd_ = -1;         // a socket for queries about the interface
+  // The driver's packet sockets. The driver does not count what the kernel drops there; the kernel
+  // does, and restarts its count after each query.
   std::vector<int> packet_sockets_;
   mutable std::atomic<uint64_t> packets_dropped_{0};
   MacAddress mac_{};
   uint16_t mtu_ = 0;
-  uint16_t data_room_ = 0;           // the smallest of the receive pools, without headroom
-  std::vector<rte_mempool*> pools_;  // one for each queue
+  uint16_t data_room_ = 0;           // the smallest of the receive pools', without headroom
+  std::vector<rte_mempool*> pools_;  // one per queue
   rte_mempool* own_pool_ = nullptr;
   std::vector<std::unique_ptr<Queue>> queues_;
   rte_device* device_ = nullptr;

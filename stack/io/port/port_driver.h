@@ -1,4 +1,5 @@
-// What each DPDK driver needs, and what it really carries: not what it reports.
+// What each DPDK driver needs, and the frames that it really carries, which may differ from what it
+// reports.
 #ifndef POLLUX_STACK_IO_PORT_PORT_DRIVER_H_
 #define POLLUX_STACK_IO_PORT_PORT_DRIVER_H_
 
@@ -9,31 +10,32 @@
 
 namespace pollux::io {
 
-// Of a frame: Ethernet header and one 802.1Q tag.
+// Ethernet header and one 802.1Q tag.
 inline constexpr uint16_t kFramingBytes = 18;
-// The largest MTU Pollux has a use for: path MTU 4096 and the longest headers.
+// The largest MTU that Pollux uses: path MTU 4096 and the longest headers.
 inline constexpr uint16_t kMaxMtu = 4334;
 
-// Adds the arguments without which large frames would be dropped silently, and those that ask for
-// `queues`; `data_room` is that of the receive pool. Whatever the user gave stays.
+// Adds the arguments without which large frames would be dropped silently, and those that request
+// `queues` queues. `data_room` is that of the receive pool. Keeps arguments that the user gave.
 void AddDriverDefaults(Devargs* devargs, uint16_t data_room, uint16_t queues);
 
-// Looks at the machine before DPDK does, since its drivers only say -1: NotFound, InvalidArgument,
-// PermissionDenied, FailedPrecondition, AlreadyExists, with what to do. Removes the socket file
-// that a dead memif server left.
+// Checks the machine before DPDK does, because its drivers only return -1. Returns NotFound,
+// InvalidArgument, PermissionDenied, FailedPrecondition or AlreadyExists with advice what to do.
+// Removes the socket file that a dead memif server left.
 absl::Status CheckMachine(const Devargs& devargs);
 
-// Bytes after the headroom that receive buffers may have for the driver to take them.
+// The sizes of receive buffers, in bytes after the headroom, that the driver accepts.
 struct DataRoom {
   uint16_t least;
   uint16_t most;
 };
 DataRoom DriverDataRoom(const Devargs& devargs);
 
-// The MTU that frames of `data_room` bytes and this driver carry; `reported` is the device's own.
+// The MTU that this driver carries with buffers of `data_room` bytes; `reported` is the device's
+// own.
 uint16_t DriverMtu(const Devargs& devargs, uint16_t data_room, uint16_t reported);
 
-// The most pairs of queues that work, whatever the device reports.
+// The most receive and send queues that work, whatever the device reports.
 uint16_t DriverQueues(Driver driver);
 
 struct Descriptors {

@@ -41,7 +41,7 @@ int ListenOn(const std::string& path) {
 
 Devargs Parsed(const std::string& text) { return *Devargs::Parse(text); }
 
-TEST(PortDriver, LargeFramesAreAskedForUnlessTheUserSaysOtherwise) {
+TEST(PortDriver, LargeFramesAreRequestedUnlessTheUserSetsTheSize) {
   Devargs af_packet = Parsed("net_af_packet0,iface=v");
   AddDriverDefaults(&af_packet, 4352, 1);
   EXPECT_EQ(af_packet.ToString(), "net_af_packet0,iface=v,framesz=4352,blocksz=69632,framecnt=512");
@@ -59,7 +59,7 @@ TEST(PortDriver, LargeFramesAreAskedForUnlessTheUserSaysOtherwise) {
             "net_memif0,role=client,socket=/tmp/s,bsize=4096,socket-abstract=no,rsize=9");
 }
 
-TEST(PortDriver, MtuIsWhatTheDriverCarriesNotWhatItReports) {
+TEST(PortDriver, TheMtuIsLimitedByTheDriver) {
   EXPECT_EQ(DriverMtu(Parsed("net_ring0"), 4352, 1500), kMaxMtu);
   EXPECT_EQ(DriverMtu(Parsed("net_ring0"), 2048, 1500), 2030);
   EXPECT_EQ(DriverMtu(Parsed("net_memif0,bsize=8192"), 4352, 1500), kMaxMtu);
@@ -93,7 +93,7 @@ TEST(Port, RingPairCarriesLargeFramesBothWays) {
   EXPECT_EQ(a->Statistics().tx_frames, 1u);
 }
 
-TEST(Port, RingPairRefusesFramesWhenFullAndFreesThemAtTheEnd) {
+TEST(Port, AFullRingPairRefusesFramesAndFreesThemOnClose) {
   absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("full", {PoolForTest()}, {PoolForTest()});
   ASSERT_TRUE(pair.ok()) << pair.status();
   unsigned sent = 0;
@@ -132,7 +132,7 @@ TEST(Port, RingPairHasTheQueuesOfItsSmallerSide) {
   EXPECT_EQ(pair->first->Statistics().tx_frames, 2u);
 }
 
-TEST(PortDriver, QueuesAreAskedForWhereTheyWork) {
+TEST(PortDriver, QueuesAreRequestedWhereTheDriverSupportsThem) {
   Devargs af_packet = Parsed("net_af_packet0,iface=v,framesz=2048,blocksz=4096,framecnt=512");
   AddDriverDefaults(&af_packet, 4352, 3);
   EXPECT_EQ(af_packet.Get("qpairs"), "3");
@@ -154,7 +154,7 @@ TEST(PortDriver, QueuesAreAskedForWhereTheyWork) {
   }
 }
 
-TEST(Port, NamesCanBeUsedAgainAfterClosing) {
+TEST(Port, NamesCanBeReusedAfterClosing) {
   for (int i = 0; i < 3; ++i) {
     absl::StatusOr<Port::Pair> pair =
         Port::CreateRingPair("again", {PoolForTest()}, {PoolForTest()});
@@ -168,7 +168,7 @@ TEST(Port, NamesCanBeUsedAgainAfterClosing) {
   EXPECT_EQ(FramesInUse(), 0u);
 }
 
-TEST(Port, SmallerPoolBoundsTheMtuOfBoth) {
+TEST(Port, TheSmallerPoolLimitsTheMtuOfBothSides) {
   InitEalForTest();
   rte_mempool* small =
       rte_pktmbuf_pool_create("small", 63, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
@@ -179,7 +179,7 @@ TEST(Port, SmallerPoolBoundsTheMtuOfBoth) {
   EXPECT_EQ(pair->second->mtu(), 2030);
 }
 
-TEST(Port, LoopsOnItself) {
+TEST(Port, ASingleRingPortLoopsBack) {
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(
       {.devargs = "net_ring7", .pools = {PoolForTest()}, .mac = MacAddress{2, 0, 0, 0, 0, 9}});
   ASSERT_TRUE(port.ok()) << port.status();
@@ -195,7 +195,7 @@ TEST(Port, LoopsOnItself) {
             absl::StatusCode::kAlreadyExists);
 }
 
-TEST(Port, MemifClientWaitsForItsServerAndSaysSo) {
+TEST(Port, MemifClientTimesOutWithoutAServer) {
   const TempDirectory directory;
   const std::string path = directory / "absent.sock";
   const absl::Status status = Port::Open({.devargs = "net_memif0,role=client,socket=" + path,
@@ -239,7 +239,7 @@ TEST(Port, MemifCarriesLargeFramesBetweenProcesses) {
   EXPECT_EQ(FramesInUse(), 0u);
 }
 
-TEST(Port, MemifClientSaysThatItsServerRefusesIt) {
+TEST(Port, MemifClientReportsARefusal) {
   const TempDirectory directory;
   const std::string path = directory / "refuses.sock";
   const int listener = ListenOn(path);
@@ -271,7 +271,7 @@ TEST(Port, MemifClientWaitsForAServerThatDoesNotAccept) {
 }
 
 // What the first sends when it goes is taken on the interrupt thread, while the other goes too.
-TEST(Port, MemifEndsMayCloseAtOnce) {
+TEST(Port, MemifEndsMayCloseConcurrently) {
   constexpr int kRounds = 100;
   const TempDirectory directory;
   const std::string path = directory / "both.sock";
@@ -293,7 +293,7 @@ TEST(Port, MemifEndsMayCloseAtOnce) {
   EXPECT_EQ(FramesInUse(), 0u);
 }
 
-TEST(Port, MemifServerReplacesTheSocketOfADeadOne) {
+TEST(Port, MemifServerReplacesAStaleSocket) {
   const TempDirectory directory;
   const std::string path = directory / "dead.sock";
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -307,7 +307,7 @@ TEST(Port, MemifServerReplacesTheSocketOfADeadOne) {
   EXPECT_TRUE(server.ok()) << server.status();
 }
 
-TEST(Port, ErrorsNameWhatWasAskedAndWhatToDo) {
+TEST(Port, ErrorsNameTheDeviceAndTheRemedy) {
   InitEalForTest();
   absl::Status status = Port::Open({.devargs = "net_af_packet0,iface=nosuch0"}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;

@@ -1,4 +1,4 @@
-// How 24 bits of queue pair number tell the owner without shared state.
+// The layout of a queue pair number's 24 bits, which identify its owner without shared state.
 #ifndef POLLUX_STACK_IO_STEERING_QPN_LAYOUT_H_
 #define POLLUX_STACK_IO_STEERING_QPN_LAYOUT_H_
 
@@ -8,11 +8,11 @@
 
 namespace pollux::io {
 
-// From the top: worker, generation (random at every creation), index. One layout for all workers
-// of a device, chosen at start-up.
+// From the most significant bit: worker, generation (random at every creation), index. All workers
+// of a device use one layout, which is chosen at start-up.
 struct QpnLayout {
   uint8_t worker_bits = 4;  // 16 workers
-  uint8_t index_bits = 14;  // 16,384 queue pairs a worker
+  uint8_t index_bits = 14;  // 16,384 queue pairs per worker
 
   constexpr uint8_t generation_bits() const { return 24 - worker_bits - index_bits; }
   constexpr uint32_t worker(Qpn qpn) const { return qpn.value >> (24 - worker_bits); }

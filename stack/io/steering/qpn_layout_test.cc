@@ -5,7 +5,7 @@
 namespace pollux::io {
 namespace {
 
-TEST(QpnLayoutTest, PartsStandWhereTheySay) {
+TEST(QpnLayoutTest, PartsHaveTheirBitPositions) {
   constexpr QpnLayout layout;
   static_assert(layout.generation_bits() == 6);
   constexpr Qpn qpn = layout.Make(0xA, 0x2B, 0x1234);
@@ -14,7 +14,7 @@ TEST(QpnLayoutTest, PartsStandWhereTheySay) {
   EXPECT_EQ(layout.index(qpn), 0x1234u);
 }
 
-TEST(QpnLayoutTest, EveryLayoutGivesBackItsParts) {
+TEST(QpnLayoutTest, PartsOfEveryLayoutRoundTrip) {
   for (uint8_t worker_bits = 0; worker_bits <= 8; ++worker_bits) {
     for (uint8_t index_bits = 2; index_bits + worker_bits <= 24; ++index_bits) {
       const QpnLayout layout{.worker_bits = worker_bits, .index_bits = index_bits};

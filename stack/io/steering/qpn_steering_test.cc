@@ -26,7 +26,7 @@ class FakeSteering : public QpnSteering {
   size_t most_;
 };
 
-TEST(QpnSteeringTest, AllQueuesOrNone) {
+TEST(QpnSteeringTest, RulesAreInstalledForAllQueuesOrNone) {
   FakeSteering able(3);
   EXPECT_TRUE(SteerWorkersToQueues(able, 4, 3).ok());
   EXPECT_EQ(able.rules, (std::vector<uint16_t>{0, 1, 2}));
@@ -35,7 +35,7 @@ TEST(QpnSteeringTest, AllQueuesOrNone) {
   EXPECT_TRUE(short_of_rules.rules.empty());
 }
 
-TEST(QpnSteeringTest, ADriverWithoutRulesIsNoticed) {
+TEST(QpnSteeringTest, ADriverWithoutFlowRulesIsUnimplemented) {
   absl::StatusOr<std::unique_ptr<Port>> port =
       Port::Open({.devargs = "net_null7", .pools = {PoolForTest()}});
   ASSERT_TRUE(port.ok()) << port.status();

@@ -1,4 +1,4 @@
-// Whose a received frame is, where several workers share a port.
+// Finds the worker that a received frame is for, if several workers share a port.
 #ifndef POLLUX_STACK_IO_STEERING_RX_DESTINATION_H_
 #define POLLUX_STACK_IO_STEERING_RX_DESTINATION_H_
 
@@ -13,38 +13,40 @@ struct rte_mbuf;
 
 namespace pollux::io {
 
-// Which worker, below `workers`, gets a datagram to queue pair 1: `mad` is its payload as it came
-// (nothing of it is checked yet, the ICRC neither), `from` the address that it names as its source.
-// Called on every worker's core; the same datagram has the same owner on each.
+// Chooses the worker, below `workers`, that gets a datagram to queue pair 1. `mad` is its payload,
+// in which nothing has been checked yet, not even the ICRC; `from` is the source address that it
+// claims. Called on every worker's core; must return the same worker for the same datagram on each.
 using GsiOwner = uint32_t (*)(std::span<const uint8_t> mad, const Gid& from, uint32_t workers);
 
 struct RxDestination {
   enum class Kind : uint8_t {
     kWorker,
-    kReceiver,  // whoever has received it: its worker drops and counts what nobody can use
+    kReceiver,  // the worker that received it, which drops and counts unusable frames
     kEveryone,  // a copy for each worker
   };
   Kind kind = Kind::kReceiver;
-  uint32_t worker = 0;  // of kWorker
+  uint32_t worker = 0;  // for kWorker
   bool is_roce = true;
 };
 
-// What decides it. Looks no further into a frame than it must; the owner checks the rest.
+// Chooses the destination of a frame. Examines only as much of the frame as necessary; the owner
+// checks the rest.
 struct RxClassifier {
   QpnLayout layout;
   uint32_t workers = 1;
   GsiOwner gsi_owner = nullptr;  // null: worker 0
-  // What becomes of what is not RoCE.
+  // What happens to frames that are not RoCE.
   enum class Others : uint8_t {
-    // ARP, neighbour advertisements and what asks for groups (IGMP, MLD) go to everyone, so that
-    // each worker's interface learns and reports for itself; all else to worker 0, which answers.
+    // ARP, neighbour advertisements and group membership messages (IGMP, MLD) go to every worker,
+    // so that each worker's interface learns and reports for itself; all others go to worker 0,
+    // which answers.
     kAnswered,
-    kToFirst,  // to worker 0, which passes it to the kernel
-    kLeft,     // nowhere: the kernel has it already
+    kToFirst,  // to worker 0, which passes them to the kernel
+    kLeft,     // not passed on: the kernel already has them
   };
   Others others = Others::kAnswered;
 
-  // Of one in several segments: kReceiver.
+  // Returns kReceiver for a frame in several segments.
   RxDestination Find(const rte_mbuf& frame) const;
 
  private:

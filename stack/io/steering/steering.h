@@ -1,5 +1,5 @@
-// A worker's link where several workers share a port: it keeps what is the worker's and hands the
-// rest to its owners.
+// A worker's link if several workers share a port: it keeps the worker's frames and passes the
+// others to their owners.
 #ifndef POLLUX_STACK_IO_STEERING_STEERING_H_
 #define POLLUX_STACK_IO_STEERING_STEERING_H_
 
@@ -19,50 +19,52 @@ namespace pollux::io {
 // In frames. Written on the worker's core.
 struct SteeringCounters {
   uint64_t received = 0;      // from the port
-  uint64_t kept = 0;          // of those, for this worker
+  uint64_t kept = 0;          // of those, the ones for this worker
   uint64_t handed_over = 0;   // to other workers, copies included
-  uint64_t ring_full = 0;     // lost instead: the owner was behind
+  uint64_t ring_full = 0;     // dropped instead: the owner was too slow
   uint64_t by_ring = 0;       // received from other workers
-  uint64_t sent_by_ring = 0;  // given to the worker that sends for this one
-  uint64_t carried = 0;       // sent for others
-  uint64_t no_buffer = 0;     // lost: no buffer for a copy
+  uint64_t sent_by_ring = 0;  // passed to the worker that sends for this one
+  uint64_t carried = 0;       // sent for other workers
+  uint64_t no_buffer = 0;     // dropped: no buffer for a copy
 };
 
-// Sits upon all other layers of the worker's queue (loopback, capture, impairment). A worker
-// without a queue receives by rings alone, and sends by the queue of another.
+// The top layer of the worker's queue, above loopback, capture and impairment. A worker without a
+// queue receives only by rings, and sends by the queue of another worker.
 //
-// A frame is given back where it came from: what a worker has received from another it frees by
-// Free(), which takes it home by a ring. Packet pools are therefore used by one core each, without
-// an atomic read-modify-write between two.
+// A frame is freed by the worker that allocated it: Free() returns a frame that was received from
+// another worker to that worker by a ring. Each packet pool is therefore used by one core only,
+// without an atomic read-modify-write between cores.
 class alignas(64) Steering final : public Link {
  public:
   static constexpr uint16_t kBurst = 32;
 
-  // Of worker `index`. `link` is its queue, null where it has none (SteeringRings::HasQueue());
-  // `pool` its packets'. None is owned, all outlive this.
+  // The layer of worker `index`. `link` is its queue, null if it has none
+  // (SteeringRings::HasQueue()); `pool` is its packet pool. The arguments are not owned and must
+  // outlive this object.
   Steering(const RxClassifier& classifier, uint32_t index, Link* link, rte_mempool* pool,
            SteeringRings* rings);
   ~Steering() override { Clear(); }
   Steering(const Steering&) = delete;
   Steering& operator=(const Steering&) = delete;
 
-  // Frames that are not RoCE are of this worker's pool, or of its own queue, and may be kept; RoCE
-  // frames go back by Free() before the next call.
+  // Frames that are not RoCE are of this worker's pool or its own queue's, and may be kept; RoCE
+  // frames must be passed to Free() before the next call.
   uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) override;
   uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) override;
-  // `count` frames that Receive() gave.
+  // Frees `count` frames that Receive() returned.
   void Free(rte_mbuf** frames, unsigned count);
 
-  // Whether the last Receive() moved anything between workers: its caller is not idle then.
+  // Whether the last Receive() moved anything between workers; if so, its caller is not idle.
   bool moved() const { return moved_; }
   const SteeringCounters& counters() const { return counters_; }
-  // Frees the frames kept here. For the end, before the pools go.
+  // Frees the frames kept here. Call it at shutdown, before the packet pools are destroyed.
   void Clear();
 
  private:
-  // A received frame bears in its mbuf (hash.usr) whose it is to free, and in a ring this.
+  // A received frame's mbuf (hash.usr) holds the index of the worker that must free it, and this
+  // bit while the frame is in a ring, if it is not RoCE.
   static constexpr uint32_t kNotRoce = 1u << 31;
-  // What is gathered for another worker while a burst is looked at.
+  // The frames collected for another worker while a burst is sorted.
   struct alignas(64) Outbox {
     uint16_t count = 0;
     std::array<rte_mbuf*, kBurst> frames;
@@ -85,12 +87,12 @@ class alignas(64) Steering final : public Link {
   Link* link_;
   rte_mempool* pool_;
   SteeringRings* rings_;
-  uint32_t turn_ = 0;  // whose ring is looked at first
+  uint32_t turn_ = 0;  // the worker whose ring is read first
   bool moved_ = false;
   SteeringCounters counters_;
   uint16_t carried_count_ = 0;
-  std::array<rte_mbuf*, kBurst> carried_;  // copies that the link is still to take
-  std::vector<Outbox> outboxes_;           // one for each worker
+  std::array<rte_mbuf*, kBurst> carried_;  // copies that the link has yet to accept
+  std::vector<Outbox> outboxes_;           // one per worker
 };
 
 }  // namespace pollux::io

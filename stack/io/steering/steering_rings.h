@@ -1,4 +1,4 @@
-// What passes between the workers that share a port: frames, by rings with one core at each end.
+// Passes frames between the workers that share a port, by rings with one core at each end.
 #ifndef POLLUX_STACK_IO_STEERING_STEERING_RINGS_H_
 #define POLLUX_STACK_IO_STEERING_STEERING_RINGS_H_
 
@@ -13,15 +13,16 @@ struct rte_ring;
 
 namespace pollux::io {
 
-// Made before the workers poll and destroyed after; each ring is then one pair of workers' alone.
+// Created before the workers poll and destroyed afterwards; in between each ring is used by one
+// pair of workers only.
 class SteeringRings {
  public:
-  // Frames that one worker may have lying before the others, together: half of a packet pool, so
-  // that others who stand still do not leave it without buffers.
+  // The most frames of one worker that may wait at all other workers together: half of a packet
+  // pool, so that stalled workers do not leave it without buffers.
   static constexpr uint32_t kFramesUnderWay = 1024;
 
-  // For `workers` (2 or more) on a port of `queues`: worker i has queue i, and those from `queues`
-  // on have none. ResourceExhausted when DPDK has no memory.
+  // For `workers` (2 or more) on a port with `queues` queues: worker i has queue i, and workers
+  // from `queues` on have none. Returns ResourceExhausted if DPDK has no memory.
   static absl::StatusOr<std::unique_ptr<SteeringRings>> Create(uint32_t workers, uint32_t queues);
   ~SteeringRings();
   SteeringRings(const SteeringRings&) = delete;
@@ -30,24 +31,25 @@ class SteeringRings {
   uint32_t workers() const { return workers_; }
   uint32_t queues() const { return queues_; }
   bool HasQueue(uint32_t worker) const { return worker < queues_; }
-  // Who sends for a worker without a queue.
+  // The worker that sends for a worker without a queue.
   uint32_t CarrierOf(uint32_t worker) const { return worker % queues_; }
 
-  // From one worker to another. Forward: what one with a queue has received for the other, or what
-  // one without has to send, to its carrier; null between others. A frame stays its first worker's:
-  // the other gives it back.
+  // Frames from one worker to another. A worker with a queue puts in what it received for the other
+  // worker; one without a queue puts in what it wants to send, to its carrier. Null for all other
+  // pairs. A frame still belongs to `from`, to which the other worker returns it.
   rte_ring* forward(uint32_t from, uint32_t to) const { return At(forward_, from, to); }
-  // Frames of `to`, which `from` is done with.
+  // Frames of `to` that `from` no longer needs.
   rte_ring* back(uint32_t from, uint32_t to) const { return At(back_, from, to); }
-  // The size of a forward ring, of which one place stays empty; a power of two.
+  // The size of a forward ring, of which one slot stays empty; a power of two.
   uint32_t size() const { return size_; }
   static constexpr uint32_t SizeFor(uint32_t workers) {
     return std::bit_floor(kFramesUnderWay / (workers - 1));
   }
-  // So many times as large is a ring back: see Steering::TakeBack().
+  // A back ring is this many times as large as a forward ring: see Steering::TakeBack().
   static constexpr uint32_t kBackFactor = 4;
 
-  // Frees every frame in them. After the last poll, before the pools go.
+  // Frees every frame in the rings. Call it after the last poll, before the packet pools are
+  // destroyed.
   void Clear();
 
  private:

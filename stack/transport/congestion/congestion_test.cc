@@ -54,7 +54,7 @@ class CongestionTest : public ::testing::TestWithParam<ibv_qp_type> {
 INSTANTIATE_TEST_SUITE_P(Types, CongestionTest,
                          ::testing::Values(IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD));
 
-TEST_P(CongestionTest, DataIsEcnCapableAndNothingElse) {
+TEST_P(CongestionTest, OnlyDataIsEcnCapable) {
   for (const bool on : {false, true}) {
     TestPair pair(GetParam(), nullptr, false, on ? &kOn : nullptr);
     int data = 0;
@@ -69,7 +69,7 @@ TEST_P(CongestionTest, DataIsEcnCapableAndNothingElse) {
   }
 }
 
-TEST_P(CongestionTest, AMarkIsAnsweredAndSlowsTheSenderDown) {
+TEST_P(CongestionTest, ACeMarkIsAnsweredByACnpThatSlowsTheSender) {
   TestPair pair(GetParam(), nullptr, false, &kOn);
   int cnps = 0;
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
@@ -94,7 +94,7 @@ TEST_P(CongestionTest, AMarkIsAnsweredAndSlowsTheSenderDown) {
   EXPECT_LT(pair.now_ns - start, at_maximum_ns * 5 / 2);
 }
 
-TEST_P(CongestionTest, OffNothingIsAnsweredOrSlowedDown) {
+TEST_P(CongestionTest, WhenOffMarksAreNotAnswered) {
   TestPair pair(GetParam());
   const uint64_t start = pair.now_ns;
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
@@ -108,7 +108,7 @@ TEST_P(CongestionTest, OffNothingIsAnsweredOrSlowedDown) {
   EXPECT_EQ(pair.now_ns, start) << "no time has passed";
 }
 
-TEST_P(CongestionTest, ASenderWithoutItIgnoresCnps) {
+TEST_P(CongestionTest, ASenderWithoutDcqcnIgnoresCnps) {
   TestPair pair(GetParam());
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
     if (!from_a) return PacketAction::kDeliver;
@@ -144,7 +144,7 @@ TEST_P(CongestionTest, AFloodOfCnpsDoesNotStall) {
   EXPECT_EQ(pair.a.counters.retransmitted(), 0u);
 }
 
-TEST_P(CongestionTest, WrongOnesAreDropped) {
+TEST_P(CongestionTest, InvalidCnpsAreDropped) {
   for (const bool connected_only : {false, true}) {
     if (connected_only && GetParam() == IBV_QPT_UD) continue;
     TestPair pair(GetParam(), nullptr, false, &kOn);
@@ -169,7 +169,7 @@ TEST_P(CongestionTest, WrongOnesAreDropped) {
 }
 
 // READ responses are the responder's data: marks on them slow it down, and acknowledgements pass.
-TEST(CongestionReadTest, TheResponderIsSlowedDown) {
+TEST(CongestionReadTest, ReadResponsesAreSlowedDown) {
   TestPair pair(IBV_QPT_RC, nullptr, false, &kOn);
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
     if (!from_a && packet.info->operation == Operation::kReadResponse) MarkCe(packet, frame);

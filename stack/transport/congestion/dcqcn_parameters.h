@@ -1,4 +1,4 @@
-// The parameters of DCQCN, under the names that NIC vendors use (mlx5:
+// The parameters of DCQCN, with the names that NIC vendors use (mlx5:
 // /sys/kernel/debug/mlx5/.../cc_params and mlxconfig).
 #ifndef POLLUX_STACK_TRANSPORT_CONGESTION_DCQCN_PARAMETERS_H_
 #define POLLUX_STACK_TRANSPORT_CONGESTION_DCQCN_PARAMETERS_H_
@@ -11,9 +11,9 @@
 
 namespace pollux::transport {
 
-// Units are the vendors': rates in Mb/s, times in microseconds. The defaults are those of the paper
-// (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015) where it names
-// one.
+// The units are the vendors': rates in Mb/s, times in microseconds. The defaults are those of the
+// paper (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015) if it
+// gives one.
 struct DcqcnParameters {
   // Sender (reaction point). Rate increase:
   uint32_t rpg_time_reset = 55;          // time between two timed increases
@@ -39,8 +39,8 @@ struct DcqcnParameters {
   uint32_t cnp_802p_prio = 6;           // if frames are tagged
   uint32_t cnp_dscp = 48;
 
-  // Parses "NAME=VALUE,NAME=VALUE"; an empty text gives the defaults. InvalidArgument names the
-  // wrong part and what is allowed.
+  // Parses "NAME=VALUE,NAME=VALUE"; an empty text gives the defaults. Returns InvalidArgument,
+  // which names the wrong part and what is allowed.
   static absl::StatusOr<DcqcnParameters> Parse(std::string_view text);
   // One line per parameter with name, default and range, for a command's help.
   static std::string Help();

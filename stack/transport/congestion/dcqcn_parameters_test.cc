@@ -10,14 +10,14 @@ std::string ErrorOf(std::string_view text) {
   return parsed.ok() ? "" : std::string(parsed.status().message());
 }
 
-TEST(DcqcnParametersTest, NothingGivenIsTheDefaults) {
+TEST(DcqcnParametersTest, AnEmptyTextGivesTheDefaults) {
   const auto parsed = DcqcnParameters::Parse("");
   ASSERT_TRUE(parsed.ok());
   EXPECT_EQ(parsed->rpg_ai_rate, DcqcnParameters().rpg_ai_rate);
   EXPECT_EQ(parsed->cnp_dscp, 48u);
 }
 
-TEST(DcqcnParametersTest, NamesAreTheVendors) {
+TEST(DcqcnParametersTest, NamesAreThoseOfTheVendor) {
   const auto parsed = DcqcnParameters::Parse(
       "rpg_time_reset=300,rpg_byte_reset=32767,rpg_threshold=1,rpg_ai_rate=5,rpg_hai_rate=50,"
       "rpg_min_rate=1,rpg_max_rate=1000,rpg_gd=10,rpg_min_dec_fac=25,clamp_tgt_rate=0,"
@@ -44,7 +44,7 @@ TEST(DcqcnParametersTest, NamesAreTheVendors) {
   EXPECT_EQ(parsed->cnp_dscp, 46u);
 }
 
-TEST(DcqcnParametersTest, ErrorsSayWhatIsAllowed) {
+TEST(DcqcnParametersTest, ErrorsNameTheAllowedValues) {
   EXPECT_EQ(ErrorOf("rpg_ai_rate"), "'rpg_ai_rate' is not NAME=VALUE, as in rpg_ai_rate=40");
   EXPECT_EQ(ErrorOf("cnp_dscp=64"), "cnp_dscp=64: a number from 0 to 63 is allowed");
   EXPECT_EQ(ErrorOf("rpg_gd=-1"), "rpg_gd=-1: a number from 10 to 15 is allowed");
@@ -53,7 +53,7 @@ TEST(DcqcnParametersTest, ErrorsSayWhatIsAllowed) {
   EXPECT_NE(ErrorOf("alpha=1").find("it has rpg_time_reset, rpg_byte_reset"), std::string::npos);
 }
 
-TEST(DcqcnParametersTest, HelpCanBeGivenBack) {
+TEST(DcqcnParametersTest, TheHelpTextParses) {
   std::string help = DcqcnParameters::Help();
   for (char& c : help) c = c == '\n' ? ',' : c;
   EXPECT_TRUE(DcqcnParameters::Parse(help).ok()) << help;

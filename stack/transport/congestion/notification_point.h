@@ -1,4 +1,4 @@
-// The receiver's half of DCQCN: tells senders that the network has marked their packets.
+// The receiver's half of DCQCN: notifies senders that the network has marked their packets.
 #ifndef POLLUX_STACK_TRANSPORT_CONGESTION_NOTIFICATION_POINT_H_
 #define POLLUX_STACK_TRANSPORT_CONGESTION_NOTIFICATION_POINT_H_
 
@@ -12,16 +12,16 @@
 
 namespace pollux::transport {
 
-// Of one queue pair; at most one CNP in min_time_between_cnps. A CNP goes back the way that the
-// marked packet came (addresses, VLAN), so that a datagram of an unknown sender is answered as
-// well. Owned by one worker. Source: IB specification, annex A17.9.
+// For one queue pair; sends at most one CNP per min_time_between_cnps. A CNP is sent back the way
+// that the marked packet came (addresses, VLAN), so that the sender of a datagram need not be
+// known. Owned by one worker. Source: IB specification, annex A17.9.
 class NotificationPoint {
  public:
-  // `parameters` and `diagnostics`, the queue pair's own, outlive this.
+  // `parameters` and `diagnostics`, which is the queue pair's own, must outlive this object.
   NotificationPoint(const DcqcnParameters* parameters, QpDiagnostics* diagnostics)
       : parameters_(parameters), diagnostics_(diagnostics) {}
 
-  // A packet with the CE mark, whose ICRC is right, for queue pair `local` and from `remote`.
+  // Handles a packet with the CE mark, whose ICRC is right, to queue pair `local` from `remote`.
   void OnMarked(const wire::RocePacket& packet, Qpn local, Qpn remote, PollContext& context);
 
  private:

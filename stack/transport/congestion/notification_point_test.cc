@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, NotificationPointTest,
                                            WayCase{"Ipv6Vlan", true, 0x2064}),
                          [](const auto& info) { return info.param.name; });
 
-TEST_P(NotificationPointTest, GoesBackTheWayTheMarkCame) {
+TEST_P(NotificationPointTest, CnpReversesThePathOfTheMarkedPacket) {
   MakeFrame(ours());
   const std::vector<uint8_t> cnp = Mark(1'000'000);
   wire::RocePacket packet;
@@ -114,7 +114,7 @@ TEST_P(NotificationPointTest, GoesBackTheWayTheMarkCame) {
   }
 }
 
-TEST_P(NotificationPointTest, NotMoreOftenThanItsInterval) {
+TEST_P(NotificationPointTest, AtMostOneCnpIsSentPerInterval) {
   parameters_.min_time_between_cnps = 50;
   MakeFrame(ours());
   EXPECT_FALSE(Mark(1'000'000).empty());
@@ -124,7 +124,7 @@ TEST_P(NotificationPointTest, NotMoreOftenThanItsInterval) {
   EXPECT_EQ(pair_.a.counters.np_cnp_sent, 2u);
 }
 
-TEST_P(NotificationPointTest, NoneForWhatWentToAGroup) {
+TEST_P(NotificationPointTest, MulticastPacketsCauseNoCnp) {
   Gid group = Gid::FromIpv4(0xE0000105);
   if (GetParam().ipv6) group = {.raw = {0xFF, 0x0E, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5}};
   MakeFrame(group);
@@ -133,7 +133,7 @@ TEST_P(NotificationPointTest, NoneForWhatWentToAGroup) {
 }
 
 // A CNP that finds no room or no buffer is not counted, and the next mark tries again.
-TEST_P(NotificationPointTest, NoRoomIsNoCnp) {
+TEST_P(NotificationPointTest, ACnpWithoutABufferIsNotCountedAndRetried) {
   MakeFrame(ours());
   PollContext context = pair_.a.context(1'000'000);
   std::vector<rte_mbuf*> all;

@@ -1,4 +1,4 @@
-// The sender's half of DCQCN: how fast one queue pair may send.
+// The sender's half of DCQCN: limits how fast one queue pair may send.
 #ifndef POLLUX_STACK_TRANSPORT_CONGESTION_REACTION_POINT_H_
 #define POLLUX_STACK_TRANSPORT_CONGESTION_REACTION_POINT_H_
 
@@ -8,25 +8,25 @@
 
 namespace pollux::transport {
 
-// Unlimited until the first CNP, and again once the rate is back at its maximum. Its timers are
-// made up for with each call: nobody needs to wake it. Owned by one worker. Source: Zhu et al.,
-// SIGCOMM 2015, section 5.
+// Unlimited until the first CNP, and again once the rate is back at its maximum. Each call makes up
+// for the time since the last one, so no timers are needed. Owned by one worker. Source: Zhu et
+// al., SIGCOMM 2015, section 5.
 class ReactionPoint {
  public:
-  // What may be sent at once after a pause: what the rate gives in this time, and always one frame.
-  // Longer than a worker's turn, shorter than the interval of CNPs.
+  // After a pause, as much may be sent at once as the rate allows in this time, but at least one
+  // frame. Longer than a worker's turn, shorter than the interval of CNPs.
   static constexpr uint64_t kBurstNs = 20'000;
-  // Of a port that names no speed, Mb/s.
+  // Assumed for a port that reports no speed, Mb/s.
   static constexpr uint32_t kUnknownSpeed = 100'000;
 
-  // `parameters` outlive this.
+  // `parameters` must outlive this object.
   explicit ReactionPoint(const DcqcnParameters* parameters);
 
   void OnCnp(uint64_t now_ns);
-  // How many of `most` frames of `frame_bytes` each may be sent now.
+  // The number of frames of `frame_bytes` each, at most `most`, that may be sent now.
   int Allowed(uint64_t now_ns, uint32_t frame_bytes, int most);
   void OnSent(uint64_t bytes);
-  // When to ask again, after Allowed() was 0: the rate rises meanwhile.
+  // When to call Allowed() again after it returned 0; not later than the next increase of the rate.
   uint64_t retry_ns(uint64_t now_ns) const;
 
   bool limited() const { return limited_; }
@@ -46,14 +46,14 @@ class ReactionPoint {
   bool limited_ = false;
   double rate_ = 0;    // Mb/s
   double target_ = 0;  // Mb/s
-  double alpha_ = 0;   // of 1
+  double alpha_ = 0;   // 0 to 1
   bool cnp_since_alpha_ = false;
   uint64_t alpha_at_ns_ = 0;     // its last update
-  uint64_t decrease_at_ns_ = 0;  // the last
-  uint64_t increase_at_ns_ = 0;  // the last by time
+  uint64_t decrease_at_ns_ = 0;  // the last decrease
+  uint64_t increase_at_ns_ = 0;  // the last increase by time
   uint64_t bytes_ = 0;           // since the last increase by volume
-  uint32_t time_stage_ = 0;      // increases since the last decrease,
-  uint32_t byte_stage_ = 0;      // by time and by volume
+  uint32_t time_stage_ = 0;      // increases by time since the last decrease
+  uint32_t byte_stage_ = 0;      // increases by volume since then
   uint64_t next_send_ns_ = 0;
 };
 

@@ -35,7 +35,7 @@ class ReactionPointTest : public ::testing::Test {
   uint64_t now_ns_ = kStartNs;
 };
 
-TEST_F(ReactionPointTest, NothingIsHeldBackBeforeTheFirstCnp) {
+TEST_F(ReactionPointTest, NotLimitedBeforeTheFirstCnp) {
   EXPECT_FALSE(point_.limited());
   point_.OnSent(1'000'000'000);
   EXPECT_EQ(point_.Allowed(now_ns_, 4'000, kMany), kMany);
@@ -48,7 +48,7 @@ TEST_F(ReactionPointTest, TheFirstCnpHalvesTheRate) {
   EXPECT_NEAR(point_.alpha(), 1, 0.01);
 }
 
-TEST_F(ReactionPointTest, TheRateIsKept) {
+TEST_F(ReactionPointTest, SendingFollowsTheRate) {
   parameters_.rpg_time_reset = 1'000'000;  // no increase
   parameters_.rpg_byte_reset = 0;
   point_.OnCnp(now_ns_);
@@ -57,7 +57,7 @@ TEST_F(ReactionPointTest, TheRateIsKept) {
   }
 }
 
-TEST_F(ReactionPointTest, APauseIsNotSavedUp) {
+TEST_F(ReactionPointTest, APauseEarnsAtMostOneBurst) {
   parameters_.rpg_time_reset = 1'000'000;
   point_.OnCnp(now_ns_);
   Pass(100'000 * kUs);
@@ -66,7 +66,7 @@ TEST_F(ReactionPointTest, APauseIsNotSavedUp) {
   EXPECT_LE(frames * 1'000 * 8000 / point_.rate_mbps(), ReactionPoint::kBurstNs + 2'000);
 }
 
-TEST_F(ReactionPointTest, FastRecoveryGoesHalfTheWayBackEachTime) {
+TEST_F(ReactionPointTest, FastRecoveryHalvesTheDistanceToTheTarget) {
   point_.OnCnp(now_ns_);
   double missing = point_.target_mbps() - point_.rate_mbps();
   for (uint32_t i = 0; i < parameters_.rpg_threshold; ++i) {
@@ -77,7 +77,7 @@ TEST_F(ReactionPointTest, FastRecoveryGoesHalfTheWayBackEachTime) {
   EXPECT_EQ(point_.target_mbps(), 10'000);
 }
 
-TEST_F(ReactionPointTest, AdditiveIncreaseAfterFastRecovery) {
+TEST_F(ReactionPointTest, AdditiveIncreaseFollowsFastRecovery) {
   for (int i = 0; i < 3; ++i, now_ns_ += 10 * kUs) point_.OnCnp(now_ns_);
   now_ns_ -= 10 * kUs;
   const double target = point_.target_mbps();
@@ -90,7 +90,7 @@ TEST_F(ReactionPointTest, AdditiveIncreaseAfterFastRecovery) {
   }
 }
 
-TEST_F(ReactionPointTest, HyperIncreaseWhenTimeAndVolumeAgree) {
+TEST_F(ReactionPointTest, HyperIncreaseNeedsBothTimeAndVolume) {
   parameters_.rpg_byte_reset = 10'000;
   for (int i = 0; i < 6; ++i, now_ns_ += 10 * kUs) point_.OnCnp(now_ns_);
   const uint32_t stages = parameters_.rpg_threshold + 1;
@@ -104,7 +104,7 @@ TEST_F(ReactionPointTest, HyperIncreaseWhenTimeAndVolumeAgree) {
       1e-6);
 }
 
-TEST_F(ReactionPointTest, VolumeAloneIncreasesToo) {
+TEST_F(ReactionPointTest, VolumeAloneIncreasesTheRate) {
   parameters_.rpg_time_reset = 1'000'000;
   parameters_.rpg_byte_reset = 100'000;
   point_.OnCnp(now_ns_);
@@ -115,7 +115,7 @@ TEST_F(ReactionPointTest, VolumeAloneIncreasesToo) {
   EXPECT_NEAR(point_.rate_mbps(), (rate + 10'000) / 2, 1e-6);
 }
 
-TEST_F(ReactionPointTest, AlphaFollowsTheCnps) {
+TEST_F(ReactionPointTest, AlphaIsUpdatedPerPeriod) {
   parameters_.rpg_time_reset = 1'000'000;  // limited all the time
   point_.OnCnp(now_ns_);
   const double g = 1 - parameters_.dce_tcp_g / 1024.0;
@@ -163,14 +163,14 @@ TEST_F(ReactionPointTest, ClampedTargetFollowsEveryReduction) {
   }
 }
 
-TEST_F(ReactionPointTest, RateOfTheFirstCnp) {
+TEST_F(ReactionPointTest, TheFirstCnpMaySetTheRate) {
   parameters_.rate_to_set_on_first_cnp = 1'234;
   point_.OnCnp(now_ns_);
   EXPECT_EQ(point_.rate_mbps(), 1'234);
   EXPECT_EQ(point_.target_mbps(), 1'234);
 }
 
-TEST_F(ReactionPointTest, BackAtTheMaximumNothingIsHeldBack) {
+TEST_F(ReactionPointTest, NotLimitedAtTheMaximumRate) {
   point_.OnCnp(now_ns_);
   Pass(20 * parameters_.rpg_time_reset * kUs);
   EXPECT_FALSE(point_.limited());
@@ -178,7 +178,7 @@ TEST_F(ReactionPointTest, BackAtTheMaximumNothingIsHeldBack) {
 }
 
 // However many come, the minimum is left, and what was asked for is sent at it.
-TEST_F(ReactionPointTest, AFloodOfCnpsLeavesTheMinimum) {
+TEST_F(ReactionPointTest, AFloodOfCnpsLeavesTheMinimumRate) {
   for (int i = 0; i < 10'000; ++i, now_ns_ += 10 * kUs) point_.OnCnp(now_ns_);
   EXPECT_EQ(point_.rate_mbps(), parameters_.rpg_min_rate);
   uint64_t frames = 0;
@@ -192,7 +192,7 @@ TEST_F(ReactionPointTest, AFloodOfCnpsLeavesTheMinimum) {
   EXPECT_NEAR(static_cast<double>(frames), parameters_.rpg_min_rate * 100.0, 15);
 }
 
-TEST_F(ReactionPointTest, ALongPauseIsMadeUpForInBoundedTime) {
+TEST_F(ReactionPointTest, ALongPauseIsProcessedInBoundedTime) {
   parameters_.rpg_time_reset = 1;
   parameters_.rpg_ai_rate = 1;
   for (int i = 0; i < 100; ++i, now_ns_ += 10 * kUs) point_.OnCnp(now_ns_);

@@ -1,6 +1,5 @@
-// Counters of packets and errors. They have rxe's names
-// (/sys/class/infiniband/rxe0/.../hw_counters) where it has a counterpart. Drops are counted by
-// reason.
+// Counters of packets and errors. They have the names of their counterparts in rxe
+// (/sys/class/infiniband/rxe0/.../hw_counters), if there are any. Drops are counted by reason.
 #ifndef POLLUX_STACK_TRANSPORT_DIAGNOSTICS_COUNTERS_H_
 #define POLLUX_STACK_TRANSPORT_DIAGNOSTICS_COUNTERS_H_
 
@@ -25,7 +24,7 @@ enum class Drop : uint8_t {
   kScattered,  // a frame in several mbuf segments
   kNotForUs,   // another MAC or IP address
   kUnknownQpn,
-  kStaleQpn,        // the queue pair's slot is in use, under another generation
+  kStaleQpn,        // the queue pair's slot is in use by another generation
   kWrongTransport,  // an opcode of another queue pair type
   kQpState,         // the queue pair is not in a state that receives
   kBadPkey,
@@ -33,7 +32,7 @@ enum class Drop : uint8_t {
   kBadAddress,  // the source is not the queue pair's peer
   kBadIcrc,
   kUnexpectedResponse,
-  kOutOfSequence,     // dropped without a NAK, since one was sent
+  kOutOfSequence,     // dropped without a NAK, because one was sent
   kAfterRnr,          // dropped without a NAK, after an RNR NAK
   kDuplicateDropped,  // a duplicate request that cannot be answered again
   kNoReceive,         // UC or UD without a posted receive
@@ -75,7 +74,7 @@ struct Counters {
   uint64_t retry_rnr_exceeded_err = 0;
   uint64_t completer_retry_err = 0;
   uint64_t send_err = 0;  // packets that could not be sent: no buffer, full queue or no route
-  // Congestion control, under mlx5's names: CNPs that slowed a sender down; CNPs for a sender
+  // Congestion control, with mlx5's names: CNPs that slowed a sender down; CNPs for a sender
   // without congestion control; CNPs sent; received packets that the network had marked.
   uint64_t rp_cnp_handled = 0;
   uint64_t rp_cnp_ignored = 0;

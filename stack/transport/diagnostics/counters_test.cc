@@ -8,7 +8,7 @@
 namespace pollux::transport {
 namespace {
 
-TEST(CountersTest, EachHasANameAndAValueOfItsOwn) {
+TEST(CountersTest, EachCounterHasItsOwnNameAndValue) {
   Counters counters;
   auto* const values = reinterpret_cast<uint64_t*>(&counters);
   constexpr size_t kCount = sizeof counters / sizeof(uint64_t);

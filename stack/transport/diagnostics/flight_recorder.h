@@ -1,4 +1,4 @@
-// The last of what happened to a queue pair or a connection, to be read when it fails.
+// The latest events of a queue pair or a connection, to be examined if it fails.
 #ifndef POLLUX_STACK_TRANSPORT_DIAGNOSTICS_FLIGHT_RECORDER_H_
 #define POLLUX_STACK_TRANSPORT_DIAGNOSTICS_FLIGHT_RECORDER_H_
 
@@ -11,17 +11,17 @@
 
 namespace pollux::transport {
 
-// What a line of the record is about; `code` and `detail` of FlightEntry by kind.
+// The kind of an entry; it determines the meaning of `code` and `detail` in FlightEntry.
 enum class FlightKind : uint8_t {
   kNone,
   kSent,      // opcode; payload bytes, or the syndrome of an acknowledgement
   kReceived,  // the same
-  kDropped,   // opcode; Drop. Received, but not for the queue pair to act on
+  kDropped,   // opcode; Drop. Received, but not executed
   kQpState,   // ibv_qp_state
   kTimer,     // FlightTimer
-  kFailed,    // ibv_wc_status of the work request that the queue pair ended with
-  kEvent,     // ibv_event_type of the request that it ended with
-  kUpper,     // this one and those after it belong to who sits on top, who has their words
+  kFailed,    // ibv_wc_status of the work request that ended the queue pair
+  kEvent,     // ibv_event_type of the request that ended it
+  kUpper,     // this and later kinds are the upper layer's, which has texts for them
 };
 enum class FlightTimer : uint8_t {
   kAckTimeout,  // the local ACK timeout
@@ -29,24 +29,24 @@ enum class FlightTimer : uint8_t {
   kRnrOver,
 };
 
-// Packets of one kind with PSNs in a row, up to the wrap, are one entry, so that the ring reaches
-// back further than it has entries.
+// Packets of one kind with consecutive PSNs, up to the wrap, are one entry, so that the recorder
+// covers more packets than it has entries.
 struct FlightEntry {
-  uint64_t time_ns = 0;  // of the last of them
+  uint64_t time_ns = 0;  // of the last packet
   FlightKind kind = FlightKind::kNone;
   uint8_t code = 0;
   uint16_t detail = 0;
-  Psn psn;             // of the first of them
+  Psn psn;             // of the first packet
   uint32_t count = 0;  // at least 1
 };
 
-// Belongs to the core of what it records. Takes no heap and no clock; older entries are
-// overwritten.
+// Used on the core of the object that it records. Takes no heap memory and reads no clock; old
+// entries are overwritten.
 class FlightRecorder {
  public:
   static constexpr uint32_t kEntries = 64;  // 1.5 KiB: some round trips of a busy queue pair
 
-  // One that goes on with the run touches no entry: it only moves the end of the run.
+  // A packet that continues the run changes no entry: it only moves the end of the run.
   void Packet(FlightKind kind, uint8_t opcode, Psn psn, uint16_t detail, uint64_t now_ns) {
     const uint64_t word = Word(kind, opcode, psn, detail);
     if (word == follows_) [[likely]] {
@@ -56,23 +56,23 @@ class FlightRecorder {
       BeginRun(word, now_ns);
     }
   }
-  // A flood of those for one reason is one entry, under the last one's opcode and PSN.
+  // Consecutive drops for one reason are one entry, with the last one's opcode and PSN.
   void Dropped(uint8_t opcode, Psn psn, Drop reason, uint64_t now_ns);
   void Note(FlightKind kind, uint8_t code, uint16_t detail, uint64_t now_ns);
 
-  // What is left of it, oldest first.
+  // The recorded entries, oldest first.
   std::vector<FlightEntry> Entries() const;
 
  private:
-  // From the lowest bit: PSN 24, none, code 8, detail 16, kind 8. Past the last PSN the bit in
-  // between is set: no packet has it, and a run ends there.
+  // From the lowest bit: PSN 24, unused 1, code 8, detail 16, kind 8. Adding 1 to the last PSN sets
+  // the unused bit, which no packet has, so that a run ends there.
   static constexpr int kCodeShift = 25;
   static constexpr int kDetailShift = 33;
   static constexpr int kKindShift = 49;
-  static constexpr uint64_t kNoRun = 0;  // as no packet's word: its kind is not kNone
+  static constexpr uint64_t kNoRun = 0;  // not the word of a packet: its kind is kNone
 
   struct Slot {
-    uint64_t word = 0;  // of the first
+    uint64_t word = 0;  // of the first packet
     uint64_t time_ns = 0;
     uint32_t count = 0;
   };
@@ -86,10 +86,10 @@ class FlightRecorder {
   void BeginRun(uint64_t word, uint64_t now_ns);
   void EndRun();
 
-  uint64_t follows_ = kNoRun;  // the word that goes on with the run of the newest entry
-  uint64_t run_word_ = 0;      // of the run's first packet, so that no entry is read
-  uint64_t run_ns_ = 0;        // of its last
-  uint32_t next_ = 0;          // runs freely
+  uint64_t follows_ = kNoRun;  // the word that continues the run of the newest entry
+  uint64_t run_word_ = 0;      // of the run's first packet; saves reading the entry
+  uint64_t run_ns_ = 0;        // of its last packet
+  uint32_t next_ = 0;          // not reduced modulo kEntries
   std::array<Slot, kEntries> slots_{};
 };
 

@@ -12,7 +12,7 @@ constexpr auto kAck = static_cast<uint8_t>(wire::Opcode::kRcAcknowledge);
 
 TEST(FlightRecorderTest, IsEmptyAtFirst) { EXPECT_TRUE(FlightRecorder().Entries().empty()); }
 
-TEST(FlightRecorderTest, PacketsInARowAreOneEntry) {
+TEST(FlightRecorderTest, ConsecutivePacketsAreOneEntry) {
   FlightRecorder recorder;
   for (uint32_t i = 0; i < 10; ++i) {
     recorder.Packet(FlightKind::kSent, kSendOnly, Psn(0xFFFF00) + i, 64, 100 + i);
@@ -27,7 +27,7 @@ TEST(FlightRecorderTest, PacketsInARowAreOneEntry) {
   EXPECT_EQ(entries[0].time_ns, 109u) << "of the last";
 }
 
-TEST(FlightRecorderTest, WhatDiffersInAnythingBeginsAnother) {
+TEST(FlightRecorderTest, APacketThatDiffersStartsANewEntry) {
   FlightRecorder recorder;
   recorder.Packet(FlightKind::kSent, kSendOnly, Psn(5), 64, 1);
   recorder.Packet(FlightKind::kSent, kSendOnly, Psn(7), 64, 2);      // a gap
@@ -72,7 +72,7 @@ TEST(FlightRecorderTest, ANoteEndsARun) {
   EXPECT_EQ(recorder.Entries().size(), 3u) << "to look changes nothing";
 }
 
-TEST(FlightRecorderTest, KeepsTheLastOnesInOrder) {
+TEST(FlightRecorderTest, KeepsTheLastEntriesInOrder) {
   FlightRecorder recorder;
   for (uint32_t i = 0; i < FlightRecorder::kEntries; ++i) {
     recorder.Note(FlightKind::kTimer, static_cast<uint8_t>(i), 0, i);

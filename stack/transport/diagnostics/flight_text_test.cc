@@ -12,7 +12,7 @@ namespace {
 constexpr auto kSendOnlyOpcode = static_cast<uint8_t>(wire::Opcode::kRcSendOnly);
 constexpr auto kAckOpcode = static_cast<uint8_t>(wire::Opcode::kRcAcknowledge);
 
-TEST(FlightTextTest, Words) {
+TEST(FlightTextTest, EntriesAreFormattedAsText) {
   EXPECT_EQ(FlightText({.kind = FlightKind::kSent,
                         .code = kSendOnlyOpcode,
                         .detail = 64,
@@ -55,7 +55,7 @@ TEST(FlightTextTest, Words) {
             std::string::npos);
 }
 
-TEST(FlightTextTest, NumbersThatNobodyKnows) {
+TEST(FlightTextTest, UnknownCodesAreShownAsNumbers) {
   EXPECT_EQ(FlightText({.kind = FlightKind::kSent, .code = 0xFE, .psn = Psn(1), .count = 1}),
             "-> opcode 0xfe PSN 1, 0 bytes");
   EXPECT_EQ(FlightText({.kind = FlightKind::kQpState, .code = 99, .count = 1}),
@@ -64,7 +64,7 @@ TEST(FlightTextTest, NumbersThatNobodyKnows) {
   EXPECT_EQ(FlightText({}), "unknown");
 }
 
-TEST(FlightTextTest, LogHasTimesBeforeTheEnd) {
+TEST(FlightTextTest, TheLogHasTimesRelativeToTheEnd) {
   const FlightEntry entries[] = {
       {.time_ns = 1'000'000'000, .kind = FlightKind::kQpState, .code = IBV_QPS_RTS, .count = 1},
       {.time_ns = 3'500'000'000, .kind = FlightKind::kQpState, .code = IBV_QPS_ERR, .count = 1}};

@@ -1,4 +1,4 @@
-// What a queue pair tells of itself: its counters and its flight recorder.
+// The diagnostics of a queue pair: its counters and its flight recorder.
 #ifndef POLLUX_STACK_TRANSPORT_DIAGNOSTICS_QP_DIAGNOSTICS_H_
 #define POLLUX_STACK_TRANSPORT_DIAGNOSTICS_QP_DIAGNOSTICS_H_
 
@@ -18,18 +18,18 @@ class QpDiagnostics {
  public:
   const Counters& counters() const { return counters_; }
   const FlightRecorder& recorder() const { return recorder_; }
-  // Of the work request that the queue pair failed with; IBV_WC_SUCCESS when none did.
+  // The status with which a work request ended the queue pair; IBV_WC_SUCCESS if none did.
   ibv_wc_status failure() const { return failure_; }
 
-  // As Endpoint's.
+  // As Endpoint::Prefetch().
   void Prefetch() const {
     __builtin_prefetch(this);
     __builtin_prefetch(&recorder_);
   }
-  // At the start of each call into the transport: the time of what is written down in it.
+  // Called at the start of each call into the transport: sets the time of what it records.
   void Begin(uint64_t now_ns) { now_ns_ = now_ns; }
 
-  // For the queue pair and for its port, whose counters are given.
+  // Count for the queue pair and for its port, whose counters are `port`.
   void Count(uint64_t Counters::*event, Counters& port) {
     ++(counters_.*event);
     ++(port.*event);
@@ -39,14 +39,14 @@ class QpDiagnostics {
     port.Count(reason);
   }
 
-  // `syndrome` is that of an acknowledgement. The port's packets are counted where they pass.
+  // `syndrome` is that of an acknowledgement. The port's packets are counted by Egress.
   void Sent(wire::Opcode opcode, Psn psn, uint32_t payload_bytes, uint8_t syndrome) {
     ++counters_.sent_pkts;
     counters_.sent_bytes += payload_bytes;
     recorder_.Packet(FlightKind::kSent, static_cast<uint8_t>(opcode), psn,
                      Detail(opcode, payload_bytes, syndrome), now_ns_);
   }
-  // The two parts of Sent() for a packet that is no acknowledgement.
+  // The two parts of Sent(), for a packet that is not an acknowledgement.
   void RecordSent(wire::Opcode opcode, Psn psn, uint32_t payload_bytes) {
     recorder_.Packet(FlightKind::kSent, static_cast<uint8_t>(opcode), psn,
                      static_cast<uint16_t>(payload_bytes), now_ns_);
@@ -55,7 +55,7 @@ class QpDiagnostics {
     counters_.sent_pkts += packets;
     counters_.sent_bytes += payload_bytes;
   }
-  void NotSent() { ++counters_.send_err; }  // counted for the port already
+  void NotSent() { ++counters_.send_err; }  // already counted for the port
   void Received(const wire::RocePacket& packet) {
     ++counters_.rcvd_pkts;
     counters_.rcvd_bytes += packet.payload_length;
@@ -65,7 +65,7 @@ class QpDiagnostics {
     recorder_.Packet(FlightKind::kReceived, static_cast<uint8_t>(opcode), packet.bth.psn,
                      Detail(opcode, packet.payload_length, syndrome), now_ns_);
   }
-  // As Received(), of a packet that is no acknowledgement.
+  // As Received(), for a packet that is not an acknowledgement.
   void Received(wire::Opcode opcode, Psn psn, uint32_t payload_bytes) {
     ++counters_.rcvd_pkts;
     counters_.rcvd_bytes += payload_bytes;
@@ -91,7 +91,7 @@ class QpDiagnostics {
   }
   void Note(FlightKind kind, uint8_t code) { recorder_.Note(kind, code, 0, now_ns_); }
 
-  // The time and the first counters are written at every packet: one cache line.
+  // The time and the first counters are written for every packet: they share a cache line.
   alignas(64) uint64_t now_ns_ = 0;
   Counters counters_;
   ibv_wc_status failure_ = IBV_WC_SUCCESS;

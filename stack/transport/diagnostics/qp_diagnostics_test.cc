@@ -47,7 +47,7 @@ TEST(QpDiagnosticsTest, QueuePairAndPortCountTheSame) {
   EXPECT_GE(pair.b.endpoint->diagnostics().counters().rcvd_bytes, 40u << 13);
 }
 
-TEST(QpDiagnosticsTest, AcknowledgementsThatWereLeftToALaterOne) {
+TEST(QpDiagnosticsTest, DeferredAcknowledgementsAreCounted) {
   TestPair pair;
   for (int i = 0; i < 10; ++i) {
     pair.b.PostRecv(1, pair.b.memory.data(), 64);
@@ -59,7 +59,7 @@ TEST(QpDiagnosticsTest, AcknowledgementsThatWereLeftToALaterOne) {
   EXPECT_GT(own.ack_deferred, 0u);
 }
 
-TEST(QpDiagnosticsTest, SaysWhatTheQueuePairFailedWith) {
+TEST(QpDiagnosticsTest, TheFailureStatusIsRecorded) {
   TestPair pair;
   pair.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return PacketAction::kDrop; };
   pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 64);
@@ -78,7 +78,7 @@ TEST(QpDiagnosticsTest, SaysWhatTheQueuePairFailedWith) {
   EXPECT_FALSE(pair.a.endpoint->TakeFailure()) << "once";
 }
 
-TEST(QpDiagnosticsTest, AResponderThatFails) {
+TEST(QpDiagnosticsTest, AResponderFailureIsRecorded) {
   TestPair pair;
   // A WRITE to memory that has no such key.
   pair.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair.a.memory.data(), 64,
@@ -96,7 +96,7 @@ TEST(QpDiagnosticsTest, AResponderThatFails) {
   EXPECT_EQ(pair.a.endpoint->diagnostics().failure(), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST(QpDiagnosticsTest, ToBeMovedToErrIsNoFailure) {
+TEST(QpDiagnosticsTest, MovingToErrIsNotAFailure) {
   TestPair pair;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
@@ -106,7 +106,7 @@ TEST(QpDiagnosticsTest, ToBeMovedToErrIsNoFailure) {
   EXPECT_EQ(EntriesOf(pair.a, FlightKind::kQpState).back().code, IBV_QPS_ERR);
 }
 
-TEST(QpDiagnosticsTest, DamagedPacketsAreDroppedInIt) {
+TEST(QpDiagnosticsTest, DroppedPacketsAreRecorded) {
   TestPair pair;
   bool damaged = false;
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {

@@ -1,4 +1,4 @@
-// Outgoing frames of one worker on one port, gathered into bursts.
+// Collects the outgoing frames of one worker on one port into bursts.
 #ifndef POLLUX_STACK_TRANSPORT_MESSAGE_EGRESS_H_
 #define POLLUX_STACK_TRANSPORT_MESSAGE_EGRESS_H_
 
@@ -15,14 +15,14 @@
 
 namespace pollux::transport {
 
-// Owned by one worker. Frames that the link does not take stay here and go first at the next
-// flush; producers look at room() before they build.
+// Owned by one worker. Frames that the link does not accept stay here and are sent first at the
+// next flush; producers check room() before they build a frame.
 class Egress {
  public:
-  static constexpr uint16_t kBurst = 32;     // frames handed to the link at once
-  static constexpr uint16_t kCapacity = 64;  // a burst, and one more behind a link that is full
+  static constexpr uint16_t kBurst = 32;     // frames passed to the link at once
+  static constexpr uint16_t kCapacity = 64;  // a burst, and another while the link is full
 
-  // None is owned; all outlive this. The buffers of `pool` are its own (no external ones).
+  // None is owned; all must outlive this object. The buffers of `pool` are its own (none external).
   Egress(io::Link* link, rte_mempool* pool, Counters* counters)
       : link_(link),
         pool_(pool),
@@ -35,23 +35,24 @@ class Egress {
 
   uint16_t room() const { return kCapacity - count_; }
   bool empty() const { return count_ == 0; }
-  // Bytes of the longest frame that Allocate() has room for.
+  // The length in bytes of the longest frame for which Allocate() has room.
   uint32_t frame_room() const { return frame_room_; }
-  // Of all frames that Push() has taken.
+  // The bytes of all frames passed to Push().
   uint64_t pushed_bytes() const { return pushed_bytes_; }
-  // A queue pair's turn, which is over when so many bytes more were pushed; the last packet may go
-  // beyond. Before the first turn none is over.
+  // Begins a queue pair's turn, which is over once `bytes` more bytes have been pushed; the last
+  // packet may exceed that. Before the first turn TurnIsOver() is false.
   void BeginTurn(uint32_t bytes) { turn_end_bytes_ = pushed_bytes_ + bytes; }
   bool TurnIsOver() const { return pushed_bytes_ >= turn_end_bytes_; }
-  // An empty mbuf of one segment with DPDK's headroom, or null (counted) when the pool is dry.
+  // Returns an empty mbuf of one segment with DPDK's headroom, or null (counted) if the pool is
+  // empty.
   rte_mbuf* Allocate() {
     const void* upcoming;
     rte_mbuf* frame = io::TakeCachedMbuf(pool_, kFetchAhead, &upcoming);
     if (frame == nullptr) [[unlikely]]
       return AllocateFromPool();
     FetchToWrite(upcoming);
-    // As rte_pktmbuf_reset() but for the second line: what lies in a pool has one segment, and
-    // offloads are read only where a flag says so.
+    // As rte_pktmbuf_reset(), without writing the second cache line: an mbuf in a pool has one
+    // segment, and offload fields are read only if a flag is set.
     frame->data_off = RTE_PKTMBUF_HEADROOM;
     frame->port = RTE_MBUF_PORT_INVALID;
     frame->ol_flags = 0;
@@ -60,7 +61,7 @@ class Egress {
     frame->data_len = 0;
     return frame;
   }
-  // Takes over `frame`. Without room it is dropped and counted.
+  // Takes over `frame`. If there is no room it is dropped and counted.
   void Push(rte_mbuf* frame, uint64_t now_ns) {
     if (count_ == kCapacity) [[unlikely]] {
       CountNotSent(Drop::kEgressFull);
@@ -74,17 +75,17 @@ class Egress {
   void Flush(uint64_t now_ns);
 
  private:
-  // Mbufs between the one that is taken and the one that is fetched: as far as building them hides
-  // the way from another core's cache.
+  // The number of mbufs between the one taken and the one prefetched: the time in which their
+  // packets are built hides the latency of another core's cache.
   static constexpr uint32_t kFetchAhead = 4;
   static constexpr size_t kCacheLine = 64;
 
-  // Where frames go by pointer, the core that has read one last holds its lines. Its descriptor and
-  // the first two lines of data, which is all of a short packet.
+  // If frames are passed by pointer, the core that read one last holds its cache lines. Prefetches
+  // the mbuf and the first two lines of its data, which hold all of a short packet.
   void FetchToWrite(const void* mbuf) const {
     const auto* at = static_cast<const char*>(mbuf);
-    // By name, since the compiler makes it of a prefetch to write only for processors that are
-    // sure to have it. The others take it for no operation.
+    // In assembly, because the compiler emits prefetchw only for processors that are known to
+    // support it. On the others it is a no-op.
     asm volatile("prefetchw %0" : : "m"(*at));
     asm volatile("prefetchw %0" : : "m"(at[data_offset_]));
     asm volatile("prefetchw %0" : : "m"(at[data_offset_ + kCacheLine]));
@@ -96,7 +97,7 @@ class Egress {
   io::Link* link_;
   rte_mempool* pool_;
   Counters* counters_;
-  size_t data_offset_;  // of the first byte of a frame in its mbuf
+  size_t data_offset_;  // of a frame's first byte in its mbuf
   uint32_t frame_room_;
   uint16_t count_ = 0;
   uint64_t pushed_bytes_ = 0;

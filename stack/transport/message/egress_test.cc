@@ -1,11 +1,11 @@
 #include "stack/transport/message/egress.h"
 
 #include <gtest/gtest.h>
-#include <rte_eal.h>
 
 #include <set>
-#include <string>
 #include <vector>
+
+#include "stack/io/eal_for_test.h"
 
 namespace pollux::transport {
 namespace {
@@ -30,11 +30,7 @@ class FakeLink : public io::Link {
 class EgressTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    std::vector<std::string> args = {"test",           "--no-huge", "--no-pci", "--no-shconf",
-                                     "--no-telemetry", "-m",        "64",       "--log-level=1"};
-    std::vector<char*> argv;
-    for (std::string& arg : args) argv.push_back(arg.data());
-    ASSERT_GE(rte_eal_init(static_cast<int>(argv.size()), argv.data()), 0);
+    io::InitEalForTest();
     pool_ = rte_pktmbuf_pool_create("egress_test", 127, 0, 0, 2048, SOCKET_ID_ANY);
     ASSERT_NE(pool_, nullptr);
   }
@@ -53,7 +49,7 @@ class EgressTest : public ::testing::Test {
 };
 rte_mempool* EgressTest::pool_ = nullptr;
 
-TEST_F(EgressTest, WhatTheLinkRefusesGoesFirstNextTime) {
+TEST_F(EgressTest, FramesRefusedByTheLinkAreSentFirstNextTime) {
   Egress egress(&link_, pool_, &counters_);
   for (uint16_t i = 1; i <= 5; ++i) PushFrame(egress, i);
   link_.willing = 2;
@@ -67,7 +63,7 @@ TEST_F(EgressTest, WhatTheLinkRefusesGoesFirstNextTime) {
   EXPECT_EQ(counters_.sent_bytes, 21u);
 }
 
-TEST_F(EgressTest, OneAloneThatTheLinkRefusesStays) {
+TEST_F(EgressTest, ASingleRefusedFrameIsKept) {
   Egress egress(&link_, pool_, &counters_);
   EXPECT_TRUE(egress.empty());
   PushFrame(egress, 7);
@@ -85,7 +81,7 @@ TEST_F(EgressTest, OneAloneThatTheLinkRefusesStays) {
   EXPECT_EQ(counters_.sent_bytes, 15u);
 }
 
-TEST_F(EgressTest, AtCapacityAndOnePast) {
+TEST_F(EgressTest, AFrameBeyondTheCapacityIsDroppedAndCounted) {
   Egress egress(&link_, pool_, &counters_);
   for (uint16_t i = 0; i < Egress::kCapacity; ++i) PushFrame(egress, 1);
   EXPECT_EQ(egress.room(), 0);
@@ -95,7 +91,7 @@ TEST_F(EgressTest, AtCapacityAndOnePast) {
   EXPECT_EQ(egress.room(), 0);
 }
 
-TEST_F(EgressTest, ATurnIsOverWithItsBytes) {
+TEST_F(EgressTest, ATurnEndsAfterItsBytes) {
   Egress egress(&link_, pool_, &counters_);
   PushFrame(egress, 1000);
   EXPECT_FALSE(egress.TurnIsOver()) << "none has begun";
@@ -108,7 +104,7 @@ TEST_F(EgressTest, ATurnIsOverWithItsBytes) {
   }
 }
 
-TEST_F(EgressTest, DryPoolIsCounted) {
+TEST_F(EgressTest, AnEmptyPoolIsCounted) {
   Egress egress(&link_, pool_, &counters_);
   std::vector<rte_mbuf*> held;
   while (rte_mbuf* frame = egress.Allocate()) held.push_back(frame);
@@ -118,7 +114,7 @@ TEST_F(EgressTest, DryPoolIsCounted) {
 }
 
 // A pool with a cache for the core that asks, which the one above has not.
-TEST_F(EgressTest, EachBufferOfACacheOnceAndAsNew) {
+TEST_F(EgressTest, CachedBuffersAreUsedOnceAndReset) {
   const unsigned frames = 255, cache = 64;
   rte_mempool* pool =
       rte_pktmbuf_pool_create("egress_cache", frames, cache, 0, 2048, SOCKET_ID_ANY);

@@ -1,4 +1,4 @@
-// Collecting the payload of a work request into a packet.
+// Copies the payload of a work request into a packet.
 #ifndef POLLUX_STACK_TRANSPORT_MESSAGE_GATHER_H_
 #define POLLUX_STACK_TRANSPORT_MESSAGE_GATHER_H_
 
@@ -9,8 +9,8 @@
 
 namespace pollux::transport {
 
-// Copies `bytes` from `offset` of the message of work request `index` into the packet under
-// construction. False when a key, its domain or its bounds do not allow it.
+// Copies `bytes` bytes at `offset` of the message of work request `index` into the packet under
+// construction. Returns false if a key, its domain or its bounds do not allow it.
 bool Gather(verbs::QueuePair& qp, uint32_t index, uint32_t offset, uint32_t bytes,
             PacketBuilder& builder);
 

@@ -1,4 +1,4 @@
-// A SEND or WRITE that arrives: what the responders of RC and UC do alike with its packets.
+// An incoming SEND or WRITE message: the common part of the responders of RC and UC.
 #ifndef POLLUX_STACK_TRANSPORT_MESSAGE_INBOUND_MESSAGE_H_
 #define POLLUX_STACK_TRANSPORT_MESSAGE_INBOUND_MESSAGE_H_
 
@@ -15,25 +15,25 @@ namespace pollux::transport {
 class InboundMessage {
  public:
   enum class Result : uint8_t {
-    kPlaced,    // more of the message is to come
-    kComplete,  // its last packet is in its place, and a receive that it took has completed
-    // Nothing was placed, and the message has not moved:
+    kPlaced,    // more of the message follows
+    kComplete,  // the last packet is placed, and a receive that was taken has completed
+    // Nothing was placed, and the state of the message is unchanged:
     kNotReady,        // no receive is posted
-    kInvalidRequest,  // a length that does not fit, or a right that the queue pair does not give
-    kAccess,          // the key, its domain, its bounds or its rights
-    kTooLong,         // for the receive
+    kInvalidRequest,  // wrong length, or a right that the queue pair does not grant
+    kAccess,          // the key, its domain, bounds or rights do not allow it
+    kTooLong,         // longer than the receive
     // The receive has completed with an error:
-    kReceiveFault,     // its own memory: IBV_WC_LOC_PROT_ERR
-    kInvalidateFault,  // the key to invalidate
+    kReceiveFault,     // its own memory does not allow it: IBV_WC_LOC_PROT_ERR
+    kInvalidateFault,  // the key to invalidate is not valid
   };
 
   InboundMessage(verbs::QueuePair* qp, QpDiagnostics* diagnostics)
       : qp_(qp), diagnostics_(diagnostics) {}
 
-  // Forgets the message under way. A receive that it took serves the next one.
+  // Forgets the current message. A receive that it took is used for the next one.
   void Reset() { kind_ = Kind::kNone; }
 
-  // Whether the packet's opcode may come now. Any operation may be asked about.
+  // Whether a packet with this opcode may come next. The packet may be of any operation.
   bool SequenceIsLegal(const wire::RocePacket& packet) const {
     const bool begins = (packet.info->position & (wire::kFirst | wire::kOnly)) != 0;
     if (kind_ == Kind::kNone) return begins;
@@ -41,7 +41,7 @@ class InboundMessage {
         kind_ == Kind::kSend ? wire::Operation::kSend : wire::Operation::kWrite;
     return !begins && packet.info->operation == operation;
   }
-  // Whether its payload has a length that its place in a message allows.
+  // Whether the payload has a legal length for its position in a message.
   bool LengthIsLegal(const wire::RocePacket& packet) const {
     const uint32_t mtu = qp_->PathMtuBytes();
     switch (packet.info->position) {
@@ -55,7 +55,7 @@ class InboundMessage {
     }
   }
 
-  // A SEND or WRITE packet that is in sequence and of legal length.
+  // Handles a SEND or WRITE packet that is in sequence and of legal length.
   Result Accept(const wire::RocePacket& packet, PollContext& context) {
     const Result result = packet.info->operation == wire::Operation::kSend
                               ? AcceptSend(packet, context)
@@ -64,15 +64,16 @@ class InboundMessage {
     return result;
   }
 
-  // Whether a receive of one SGE from the queue pair's own queue is posted that holds a SEND of
-  // `bytes` bytes.
+  // Whether a receive with one SGE that can hold a SEND of `bytes` bytes is posted to the queue
+  // pair's own queue.
   bool HasReceive(size_t bytes) const {
     return qp_->srq() == nullptr && qp_->TakeRecv() && qp_->recv().num_sge == 1 &&
            bytes <= qp_->recv().length;
   }
-  // Execute a SEND of one packet for which HasReceive() holds, and an RDMA WRITE of one packet,
-  // with its RETH before its payload; `bytes` in all, not 0. Return false, without any effect, if
-  // the request is invalid: Accept() then says why.
+  // Execute a SEND of one packet for which HasReceive() is true, or an RDMA WRITE of one packet,
+  // with its RETH before its payload. `bytes` is the size of the payload and, for a WRITE, the
+  // RETH; not 0. Return false, without any effect, if the request is invalid: Accept() then returns
+  // the reason.
   bool TryAcceptSend(const uint8_t* payload, size_t bytes, bool solicited, PollContext& context);
   bool TryAcceptWrite(const uint8_t* reth_and_payload, size_t bytes);
 

@@ -42,7 +42,7 @@ class LocalOperationTest : public ::testing::Test {
   TestPair pair_;
 };
 
-TEST_F(LocalOperationTest, MapUseAndInvalidateInOneChainUnderLoss) {
+TEST_F(LocalOperationTest, AChainOfMapUseAndInvalidateSurvivesLoss) {
   for (int lost = 0; lost < 12; ++lost) {
     const uint32_t key = pair_.a.regions.AllocFast(&pair_.a.pd, 4096)->key ^ 1;
     int count = 0;
@@ -78,7 +78,7 @@ TEST_F(LocalOperationTest, MapUseAndInvalidateInOneChainUnderLoss) {
   EXPECT_GT(pair_.a.counters.retransmitted_pkts, 0u);
 }
 
-TEST_F(LocalOperationTest, BoundWindowServesThePeer) {
+TEST_F(LocalOperationTest, ThePeerWritesThroughABoundWindow) {
   const uint32_t key = pair_.b.regions.AllocWindow(&pair_.b.pd, IBV_MW_TYPE_2)->key ^ 1;
   ASSERT_EQ(PostBind(pair_.b, 1, key, 64, 32), 0);
   pair_.RunToEnd();
@@ -102,7 +102,7 @@ TEST_F(LocalOperationTest, BoundWindowServesThePeer) {
   EXPECT_EQ(all[1].status, IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(LocalOperationTest, WhatFailsFailsInItsTurn) {
+TEST_F(LocalOperationTest, AFailingOperationCompletesInOrder) {
   pair_.b.PostRecv(1, pair_.b.memory.data(), 5000);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 5000);
   pair_.a.PostSend(IBV_WR_LOCAL_INV, 2, nullptr, 0, 0, 0xDEAD);
@@ -117,7 +117,7 @@ TEST_F(LocalOperationTest, WhatFailsFailsInItsTurn) {
 }
 
 // Its completion is lost, and with it the queue pair: what was flushed behind it is not sent.
-TEST_F(LocalOperationTest, NothingIsSentBehindALostCompletion) {
+TEST_F(LocalOperationTest, NothingIsSentAfterALostCompletion) {
   ASSERT_TRUE(pair_.a.cq.Resize(1).ok());
   pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), 8, Address(pair_.b, 8192),
                    pair_.b.key);
@@ -137,7 +137,7 @@ TEST_F(LocalOperationTest, NothingIsSentBehindALostCompletion) {
   EXPECT_EQ(sent, 0);
 }
 
-TEST_F(LocalOperationTest, BindBeyondTheRegion) {
+TEST_F(LocalOperationTest, ABindBeyondTheRegionFails) {
   const uint32_t key = pair_.b.regions.AllocWindow(&pair_.b.pd, IBV_MW_TYPE_2)->key ^ 1;
   PostBind(pair_.b, 1, key, (1 << 20) - 31, 32);
   pair_.RunToEnd();
@@ -146,7 +146,7 @@ TEST_F(LocalOperationTest, BindBeyondTheRegion) {
   EXPECT_EQ(all[0].status, IBV_WC_MW_BIND_ERR);
 }
 
-TEST_F(LocalOperationTest, TheyHaveNoData) {
+TEST_F(LocalOperationTest, LocalOperationsWithDataAreRefused) {
   ibv_sge sge{Address(pair_.a), 8, pair_.a.key};
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_LOCAL_INV;

@@ -1,4 +1,4 @@
-// The packets of a SEND or WRITE: what the requesters of RC and UC send alike.
+// Sends the packets of a SEND or WRITE: the common part of the requesters of RC and UC.
 #ifndef POLLUX_STACK_TRANSPORT_MESSAGE_OUTBOUND_MESSAGE_H_
 #define POLLUX_STACK_TRANSPORT_MESSAGE_OUTBOUND_MESSAGE_H_
 
@@ -14,7 +14,7 @@ namespace pollux::transport {
 enum class BuildResult : uint8_t {
   kBuilt,
   kNoBuffer,    // try again later
-  kLocalFault,  // the request's own memory does not allow it: IBV_WC_LOC_PROT_ERR
+  kLocalFault,  // the keys of the request's own memory do not allow it: IBV_WC_LOC_PROT_ERR
 };
 
 // Sends packet number `packet` of the SEND or WRITE at `index` of the send queue.

@@ -20,19 +20,19 @@ struct rte_mbuf;
 
 namespace pollux::transport {
 
-// The UDP source port of a flow, constant so that ECMP keeps its order (a RoCEv2 habit; receivers
-// do not look at it). In 0xC000..0xFFFF.
+// The UDP source port of a flow, in 0xC000..0xFFFF. It is constant so that ECMP keeps the flow's
+// packets in order (a RoCEv2 convention; receivers ignore it).
 uint16_t FlowSourcePort(Qpn local, Qpn remote);
 
-// What congestion control has to say in every packet.
+// The congestion marks of every packet.
 struct PacketMarks {
-  uint8_t data_ecn = 0;  // the ECN field of packets with payload; 0: as the path has it
+  uint8_t data_ecn = 0;  // the ECN field of packets with payload; 0: as in the path
   bool becn = false;
 };
 
 class PacketBuilder {
  public:
-  // Everything that one packet differs in.
+  // What differs from packet to packet.
   struct Spec {
     wire::Opcode opcode;
     Psn psn;
@@ -42,17 +42,17 @@ class PacketBuilder {
     uint32_t payload_bytes = 0;  // at most the path MTU
   };
 
-  // `diagnostics` is told of what is sent; null: nobody is.
+  // `diagnostics` records what is sent; it may be null.
   explicit PacketBuilder(QpDiagnostics* diagnostics = nullptr) : diagnostics_(diagnostics) {}
 
-  // `path` outlives its use here (until the next Reset).
+  // `path` must outlive its use here (until the next Reset()).
   void Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote,
              const PacketMarks& marks = {});
 
-  // A packet without extended headers whose payload is all at `payload`: the three below in one.
-  // False when there is no mbuf.
+  // Sends a packet without extended headers whose payload is all at `payload`: Begin(), Copy() and
+  // Finish() in one. Returns false if there is no mbuf.
   bool Send(const Spec& spec, const uint8_t* payload, PollContext& context);
-  // A short message, as SendShort() takes it.
+  // A short message for SendShort().
   struct ShortMessage {
     wire::Opcode opcode;  // kRcSendOnly or kRcWriteOnly
     Psn psn;
@@ -62,41 +62,41 @@ class PacketBuilder {
     const uint8_t* payload;
     uint32_t payload_bytes;
   };
-  // Whether SendShort() can be called: packets go over IPv4 without a tag to a next hop that is
-  // known.
+  // Whether SendShort() can be called: packets are sent over IPv4 without a tag to a known next
+  // hop.
   bool CanSendShort() const {
     return header_bytes_ == kPlainIpv4Bytes && path_->link->word() == link_word_ &&
            path_->link->resolved();
   }
-  // As Send(), of less than kLongPayload bytes. The egress's frame_room() is at least
-  // kMaxShortFrame. The packet stands in the flight recorder; the caller counts it.
+  // As Send(), for a payload of less than kLongPayload bytes. The egress's frame_room() must be at
+  // least kMaxShortFrame. Adds the packet to the flight recorder; the caller counts it.
   bool SendShort(const ShortMessage& message, PollContext& context);
   // A payload of at least this many bytes begins on a cache line of the frame, so that accesses to
-  // it do not straddle lines, here or at a receiver that is given frames by pointer. A shorter one
-  // would then occupy one more line than it needs (measured).
+  // it do not straddle lines, here or at a receiver that gets frames by pointer. A shorter payload
+  // would then occupy one more line than necessary (measured).
   static constexpr uint32_t kLongPayload = 512;
   static constexpr uint32_t kMaxShortFrame = wire::kEthernetBytes + wire::kIpv4Bytes +
                                              wire::kUdpBytes + wire::kBthBytes + wire::kRethBytes +
                                              kLongPayload + wire::kIcrcBytes;
 
-  // Takes an mbuf and writes the headers. False when there is no mbuf.
+  // Allocates an mbuf and writes the headers. Returns false if there is no mbuf.
   bool Begin(const Spec& spec, PollContext& context);
-  // Where the extended headers go: spec.ext_bytes bytes.
+  // Where to write the extended headers: spec.ext_bytes bytes.
   uint8_t* ext() { return ext_; }
-  // Appends payload. In all spec.payload_bytes.
+  // Appends payload: spec.payload_bytes bytes in all calls together.
   void Copy(const uint8_t* source, uint32_t bytes);
-  // Pads, closes with the ICRC, which covers what was copied whatever became of its source, and
-  // hands the frame to the egress (or to the resolver while the next hop is unknown).
+  // Appends the pad and the ICRC, and passes the frame to the egress (or to the resolver if the
+  // next hop is unknown). The ICRC covers the copied bytes, even if their source has changed.
   void Finish(PollContext& context);
-  // Gives the mbuf back instead.
+  // Frees the mbuf instead.
   void Abandon();
 
-  // From Ethernet to BTH, at most: with an 802.1Q tag, over IPv6.
+  // The maximum from Ethernet to BTH: with an 802.1Q tag, over IPv6.
   static constexpr uint16_t kMaxHeaderBytes = wire::kEthernetBytes + wire::kVlanTagBytes +
                                               wire::kIpv6Bytes + wire::kUdpBytes + wire::kBthBytes;
 
  private:
-  // The headers of nearly every packet: their size is known to the compiler.
+  // The size of nearly every packet's headers, known to the compiler.
   static constexpr size_t kPlainIpv4Bytes =
       wire::kEthernetBytes + wire::kIpv4Bytes + wire::kUdpBytes + wire::kBthBytes;
   void LoadLink();

@@ -18,7 +18,7 @@
 namespace pollux::transport {
 namespace {
 
-TEST(FlowSourcePortTest, InTheDynamicRangeAndConstant) {
+TEST(FlowSourcePortTest, IsDynamicAndConstantPerFlow) {
   for (uint32_t i = 1; i < 5000; i += 7) {
     const uint16_t port = FlowSourcePort(Qpn{i}, Qpn{i * 31});
     EXPECT_GE(port, 0xC000);
@@ -151,7 +151,7 @@ class LongPayloadTest : public ::testing::Test {
   PacketBuilder builder_;
 };
 
-TEST_F(LongPayloadTest, BeginsOnACacheLine) {
+TEST_F(LongPayloadTest, StartsOnACacheLine) {
   for (const uint8_t ext_bytes : {size_t{0}, wire::kRethBytes}) {
     for (const uint32_t length : {512u, 1024u, 2048u, 4096u}) {
       EXPECT_EQ(OffsetAfter(length, ext_bytes, length) % RTE_CACHE_LINE_SIZE, 0u) << length;
@@ -159,7 +159,7 @@ TEST_F(LongPayloadTest, BeginsOnACacheLine) {
   }
 }
 
-TEST_F(LongPayloadTest, InPieces) {
+TEST_F(LongPayloadTest, CanBeWrittenInPieces) {
   for (const uint32_t length : {511u, 513u, 1023u, 1024u, 1025u, 2047u, 2050u, 4095u, 4096u}) {
     for (const uint32_t piece : {1u, 15u, 16u, 100u, 1000u}) {
       OffsetAfter(length, 0, piece);
@@ -169,7 +169,7 @@ TEST_F(LongPayloadTest, InPieces) {
 }
 
 // In a buffer that is filled to the last byte the payload lies where it fits.
-TEST_F(LongPayloadTest, WhereThereIsNoRoomToAlignIt) {
+TEST_F(LongPayloadTest, IsUnalignedInAFullBuffer) {
   constexpr uint32_t kBeside = wire::kEthernetBytes + wire::kIpv4Bytes + wire::kUdpBytes +
                                wire::kBthBytes + wire::kIcrcBytes;
   const uint32_t room = rte_pktmbuf_data_room_size(pair_.a.pool) - RTE_PKTMBUF_HEADROOM;

@@ -1,4 +1,4 @@
-// What a worker gives the transport with every call: time, the wire, counters, randomness.
+// What a worker passes to the transport with every call: time, the wire, counters, randomness.
 #ifndef POLLUX_STACK_TRANSPORT_MESSAGE_POLL_CONTEXT_H_
 #define POLLUX_STACK_TRANSPORT_MESSAGE_POLL_CONTEXT_H_
 
@@ -13,16 +13,16 @@ namespace pollux::transport {
 
 struct PollContext;
 
-// Takes frames whose next hop is not known yet, and doubts of one that is. Called off the fast
-// path.
+// Queues frames whose next hop is unknown, and checks next hops that do not answer. Not called on
+// the fast path.
 class Resolver {
  public:
   virtual ~Resolver() = default;
-  // Queues a frame that is finished but for its destination MAC until `link` is resolved, within
-  // bounds; takes over `frame`.
+  // Queues a frame that is complete except for its destination MAC until `link` is resolved, within
+  // limits; takes over `frame`.
   virtual void SendWhenResolved(const verbs::LinkAddress* link, rte_mbuf* frame,
                                 PollContext& context) = 0;
-  // Nothing that was sent by `link` has been answered for a local ACK timeout.
+  // Called if nothing that was sent over `link` has been answered for a local ACK timeout.
   virtual void Suspect(const verbs::LinkAddress* link, PollContext& context) = 0;
 };
 
@@ -31,7 +31,7 @@ struct PollContext {
   Egress& egress;
   Counters& counters;
   Random& random;
-  Resolver* resolver = nullptr;  // of the same port; without one, such frames are dropped
+  Resolver* resolver = nullptr;  // of the same port; null: such frames are dropped
 };
 
 }  // namespace pollux::transport

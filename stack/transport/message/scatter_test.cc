@@ -25,7 +25,7 @@ class ScatterTest : public ::testing::Test {
   uint32_t key_;
 };
 
-TEST_F(ScatterTest, AcrossElementsFromAnOffset) {
+TEST_F(ScatterTest, WritesAcrossElementsFromAnOffset) {
   const ibv_sge list[] = {Element(0, 4), Element(8, 0), Element(16, 8)};
   ASSERT_TRUE(Scatter(pd_, list, 3, 2, source_, 6));
   EXPECT_EQ(std::vector<uint8_t>(memory_, memory_ + 5), (std::vector<uint8_t>{0, 0, 1, 2, 0}));
@@ -33,7 +33,7 @@ TEST_F(ScatterTest, AcrossElementsFromAnOffset) {
             (std::vector<uint8_t>{3, 4, 5, 6, 0}));
 }
 
-TEST_F(ScatterTest, ListExactlyFullAndOneShort) {
+TEST_F(ScatterTest, AListMayBeFullAndNotTooShort) {
   const ibv_sge list[] = {Element(0, 8)};
   EXPECT_TRUE(Scatter(pd_, list, 1, 0, source_, 8));
   EXPECT_FALSE(Scatter(pd_, list, 1, 1, source_, 8));
@@ -51,7 +51,9 @@ TEST_F(ScatterTest, RefusesReadOnlyAndForeignMemory) {
   for (uint8_t byte : memory_) EXPECT_EQ(byte, 0);
 }
 
-TEST_F(ScatterTest, NothingNeedsNothing) { EXPECT_TRUE(Scatter(pd_, nullptr, 0, 0, nullptr, 0)); }
+TEST_F(ScatterTest, ZeroBytesNeedNoElements) {
+  EXPECT_TRUE(Scatter(pd_, nullptr, 0, 0, nullptr, 0));
+}
 
 }  // namespace
 }  // namespace pollux::transport

@@ -42,7 +42,7 @@ bool SendDataRequest(const verbs::QueuePair& qp, const SendWqe& wqe, uint32_t be
   return true;
 }
 
-bool Answers(const wire::RocePacket& response, const SendWqe& wqe) {
+bool IsResponseTo(const wire::RocePacket& response, const SendWqe& wqe) {
   return response.info->operation == wire::Operation::kAtomicAck ? wqe.is_atomic()
                                                                  : wqe.opcode == IBV_WR_RDMA_READ;
 }

@@ -1,4 +1,4 @@
-// READs and atomics on the requester's side: the packet that asks, and what becomes of the answer.
+// READs and atomics on the requester's side: sends the request and places the response.
 #ifndef POLLUX_STACK_TRANSPORT_RC_DATA_REQUEST_H_
 #define POLLUX_STACK_TRANSPORT_RC_DATA_REQUEST_H_
 
@@ -13,17 +13,17 @@
 
 namespace pollux::transport {
 
-// Asks for the response packets [begin, end) of a READ, or sends an atomic (begin 0, end 1). False
-// when there was no mbuf.
+// Requests the response packets [begin, end) of a READ, or sends an atomic (begin 0, end 1).
+// Returns false if there was no mbuf.
 bool SendDataRequest(const verbs::QueuePair& qp, const verbs::SendWqe& wqe, uint32_t begin,
                      uint32_t end, PacketBuilder& builder, PollContext& context);
 
-// Whether a response is of the kind that the work request waits for.
-bool Answers(const wire::RocePacket& response, const verbs::SendWqe& wqe);
+// Whether a response is of the kind that the work request expects.
+bool IsResponseTo(const wire::RocePacket& response, const verbs::SendWqe& wqe);
 
-// Copies response packet number `packet` of the work request at `index` to its place.
-// IBV_WC_BAD_RESP_ERR for a length that it cannot have, IBV_WC_LOC_PROT_ERR when the request's own
-// memory does not allow it.
+// Copies response packet number `packet` of the work request at `index` to its place. Returns
+// IBV_WC_BAD_RESP_ERR if its length is wrong, IBV_WC_LOC_PROT_ERR if the keys of the request's own
+// memory do not allow it.
 ibv_wc_status PlaceResponse(const wire::RocePacket& response, verbs::QueuePair& qp, uint32_t index,
                             uint32_t packet);
 

@@ -1,4 +1,4 @@
-// How much a queue pair has on the wire: bytes, and request packets of a go-back-N requester.
+// Limits what a queue pair has in flight: bytes, and request packets of a go-back-N requester.
 #ifndef POLLUX_STACK_TRANSPORT_RC_IN_FLIGHT_WINDOW_H_
 #define POLLUX_STACK_TRANSPORT_RC_IN_FLIGHT_WINDOW_H_
 
@@ -8,30 +8,30 @@
 
 namespace pollux::transport {
 
-// Bytes of large messages, and of the READ responses that it asks for, that a queue pair has under
-// way. In the queues of NICs and switches, into which nobody sees, what other queue pairs send
-// stands behind them: 63 us at 25 Gb/s, less than twice what a thousand queue pairs with a small
-// message each take there. And above the product of bandwidth and delay of a data centre: 100 Gb/s
-// for 15 us.
+// The most bytes that a queue pair may have in flight, of large messages and of the READ responses
+// that it requests. In the queues of NICs and switches, which hosts cannot observe, the packets of
+// other queue pairs wait behind these: for 63 us at 25 Gb/s, less than twice as long as behind a
+// thousand queue pairs with one small message each. It is also above the bandwidth-delay product of
+// a data centre: 100 Gb/s times 15 us.
 inline constexpr uint32_t kWindowBytes = 192 * 1024;
-// Packets of longer messages count as whole ones; others are as few bytes as those at path MTU
-// 1024, where the limits in packets bound the bytes as well.
+// Whether the limit in bytes applies to a message. Packets of other messages are at most as long as
+// those at path MTU 1024, for which the limits in packets bound the bytes as well.
 constexpr bool IsLarge(uint32_t message_bytes) { return message_bytes > 1024; }
 
-// A lost packet costs all that was sent behind it: on a wire that loses one packet in n, more than
-// about n in flight are sent to be thrown away. Halved by a loss, and grown by half of what is
-// acknowledged, the limit settles near n / 2; without losses it is kMax.
+// A lost packet makes all packets after it useless: on a wire that loses one packet in n, packets
+// beyond about n in flight are sent in vain. The limit is halved by a loss and grows by half of
+// what is acknowledged, so that it settles near n / 2; without losses it is kMax.
 class InFlightWindow {
  public:
   static constexpr uint32_t kMax = 128;  // as rxe's: its sockets hold no more
   static constexpr uint32_t kMin = 8;
-  static constexpr uint32_t kAcksAFlight = 4;  // asked for: the loss of one stops nobody
+  static constexpr uint32_t kAcksAFlight = 4;  // requested; losing one does not stall the sender
 
-  // Of a message that IsLarge(), or of another.
+  // The limit for messages for which IsLarge() is `large`.
   uint32_t packets(bool large = false) const { return large ? large_packets_ : packets_; }
-  // Whether packets were lost lately.
+  // Whether recent losses have lowered the limit.
   bool lowered() const { return packets_ < kMax; }
-  // Every so many packets one asks for an acknowledgement: a power of two.
+  // One in this many packets requests an acknowledgement; a power of two.
   uint32_t ack_every(bool large = false) const { return large ? large_ack_every_ : ack_every_; }
   void Reset(uint32_t mtu_bytes) {
     *this = {};
@@ -63,7 +63,7 @@ class InFlightWindow {
   uint16_t large_packets_ = kMax;
   uint16_t large_ack_every_ = kMax / kAcksAFlight;
   uint16_t large_most_ = kMax;
-  uint16_t acknowledged_ = 0;  // and not counted into the growth yet
+  uint16_t acknowledged_ = 0;  // not yet counted into the growth
 };
 
 }  // namespace pollux::transport

@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint32_t kMtu = 1024;
 
-TEST(InFlightWindow, OfLargeMessagesIsOfBytesToo) {
+TEST(InFlightWindow, BytesOfLargeMessagesAreLimited) {
   InFlightWindow limit;
   for (const uint32_t mtu : {256, 512, 1024}) {
     limit.Reset(mtu);
@@ -35,14 +35,14 @@ TEST(InFlightWindow, MessagesAreLargeBeyondAPacketOfPathMtu1024) {
   EXPECT_TRUE(IsLarge(1025));
 }
 
-TEST(InFlightWindow, IsWholeWithoutLosses) {
+TEST(InFlightWindow, IsAtItsMaximumWithoutLosses) {
   InFlightWindow limit;
   EXPECT_EQ(limit.packets(), InFlightWindow::kMax);
   limit.OnAcknowledged(1'000'000);
   EXPECT_EQ(limit.packets(), InFlightWindow::kMax);
 }
 
-TEST(InFlightWindow, HalvesDownToTheLeast) {
+TEST(InFlightWindow, HalvesDownToTheMinimum) {
   InFlightWindow limit;
   limit.OnLoss();
   EXPECT_EQ(limit.packets(), InFlightWindow::kMax / 2);
@@ -52,7 +52,7 @@ TEST(InFlightWindow, HalvesDownToTheLeast) {
   EXPECT_EQ(limit.packets(), InFlightWindow::kMax);
 }
 
-TEST(InFlightWindow, GrowsByHalfOfWhatIsAcknowledged) {
+TEST(InFlightWindow, GrowsByHalfOfTheAcknowledgedPackets) {
   InFlightWindow limit;
   limit.OnLoss();
   for (int i = 0; i < 5; ++i) limit.OnAcknowledged(3);
@@ -61,7 +61,7 @@ TEST(InFlightWindow, GrowsByHalfOfWhatIsAcknowledged) {
   EXPECT_EQ(limit.packets(), InFlightWindow::kMax);
 }
 
-TEST(InFlightWindow, AsksFourTimesAFlight) {
+TEST(InFlightWindow, RequestsFourAcknowledgementsPerWindow) {
   InFlightWindow limit;
   EXPECT_FALSE(limit.lowered());
   EXPECT_EQ(limit.ack_every(), 32u);

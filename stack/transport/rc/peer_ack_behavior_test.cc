@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t kNow = 5'000'000'000;
 
-TEST(PeerAckBehaviorTest, OneThatNeverVolunteersIsAskedAfterItsTrials) {
+TEST(PeerAckBehaviorTest, ASilentPeerIsAskedForAcknowledgementsAfterItsTrials) {
   PeerAckBehavior trust;
   for (int i = 0; i < PeerAckBehavior::kTrials; ++i) {
     EXPECT_TRUE(trust.MayLeave(kNow));
@@ -17,7 +17,7 @@ TEST(PeerAckBehaviorTest, OneThatNeverVolunteersIsAskedAfterItsTrials) {
   EXPECT_FALSE(trust.MayLeave(kNow + PeerAckBehavior::kRetryNs - 1));
 }
 
-TEST(PeerAckBehaviorTest, ItGetsOneTrialMoreNowAndThen) {
+TEST(PeerAckBehaviorTest, ASilentPeerGetsOneMoreTrialAfterTheRetryInterval) {
   PeerAckBehavior trust;
   for (int i = 0; i < PeerAckBehavior::kTrials; ++i) trust.OnSilence(kNow);
   const uint64_t later = kNow + PeerAckBehavior::kRetryNs;
@@ -26,7 +26,7 @@ TEST(PeerAckBehaviorTest, ItGetsOneTrialMoreNowAndThen) {
   EXPECT_FALSE(trust.MayLeave(later));
 }
 
-TEST(PeerAckBehaviorTest, OneThatHasShownItIsForgivenMore) {
+TEST(PeerAckBehaviorTest, APeerThatVolunteeredGetsMoreTrials) {
   PeerAckBehavior trust;
   trust.OnVolunteered();
   for (int i = 0; i < PeerAckBehavior::kTrusted - 1; ++i) trust.OnSilence(kNow);

@@ -47,7 +47,7 @@ class RcAtomicTest : public ::testing::Test {
   TestPair pair_;
 };
 
-TEST_F(RcAtomicTest, WhatEachDoesAndReturns) {
+TEST_F(RcAtomicTest, FetchAndAddAndCompareAndSwapReturnTheOldValue) {
   Store(7);
   Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0x100000005);
   Post(IBV_WR_ATOMIC_CMP_AND_SWP, 2, 0x10000000C, 99);
@@ -70,7 +70,7 @@ TEST_F(RcAtomicTest, WhatEachDoesAndReturns) {
 }
 
 // Each single frame is lost once, in turn: all is executed once, in order.
-TEST_F(RcAtomicTest, AnyOneFrameMayBeLost) {
+TEST_F(RcAtomicTest, AtomicsSurviveTheLossOfAnyFrame) {
   for (int lost = 0; lost < 16; ++lost) {
     Store(0);
     int count = 0;
@@ -88,7 +88,7 @@ TEST_F(RcAtomicTest, AnyOneFrameMayBeLost) {
   EXPECT_GT(pair_.b.counters.duplicate_request, 0u);
 }
 
-TEST_F(RcAtomicTest, EveryFrameTwiceIsExecutedOnce) {
+TEST_F(RcAtomicTest, DuplicatedAtomicsAreExecutedOnce) {
   Store(0);
   pair_.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return PacketAction::kDuplicate; };
   for (uint64_t i = 1; i <= 20; ++i) Post(IBV_WR_ATOMIC_FETCH_AND_ADD, i, 1);
@@ -98,7 +98,7 @@ TEST_F(RcAtomicTest, EveryFrameTwiceIsExecutedOnce) {
   EXPECT_EQ(Load(pair_.a, 8 * 20), 19u);
 }
 
-TEST_F(RcAtomicTest, MisalignedIsRefusedAtThePost) {
+TEST_F(RcAtomicTest, PostingAMisalignedAtomicIsRefused) {
   for (const ibv_wr_opcode opcode : {IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP}) {
     for (const uint32_t offset : {1u, 4u, 7u}) {
       EXPECT_EQ(
@@ -134,7 +134,7 @@ TEST_F(RcMisalignedAtomicTest, IsRefused) {
   ExpectFailure(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
-TEST_F(RcMisalignedAtomicTest, IsRefusedThoughTheMemoryIsAligned) {
+TEST_F(RcMisalignedAtomicTest, IsRefusedInAlignedMemory) {
   const uint32_t key = pair_.b.regions
                            .RegisterIova(&pair_.b.pd, pair_.b.memory.data(), 64, 0x1004,
                                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
@@ -143,7 +143,7 @@ TEST_F(RcMisalignedAtomicTest, IsRefusedThoughTheMemoryIsAligned) {
   ExpectFailure(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
-TEST_F(RcAtomicTest, AlignedNameOfMisalignedMemory) {
+TEST_F(RcAtomicTest, AnAlignedIovaOfMisalignedMemoryIsRefused) {
   Store(7);
   const uint32_t key = pair_.b.regions
                            .RegisterIova(&pair_.b.pd, pair_.b.memory.data() + 4, 64, 0x1000,
@@ -153,7 +153,7 @@ TEST_F(RcAtomicTest, AlignedNameOfMisalignedMemory) {
   ExpectFailure(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
-TEST_F(RcAtomicTest, RegionWithoutTheRight) {
+TEST_F(RcAtomicTest, ARegionWithoutRemoteAtomicIsRefused) {
   Store(7);
   const uint32_t key = pair_.b.regions
                            .Register(&pair_.b.pd, pair_.b.memory.data(), 64,
@@ -163,7 +163,7 @@ TEST_F(RcAtomicTest, RegionWithoutTheRight) {
   ExpectFailure(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 }
 
-TEST_F(RcAtomicTest, PartlyBeyondTheRegion) {
+TEST_F(RcAtomicTest, AnAtomicPartlyBeyondTheRegionIsRefused) {
   Store(7);
   const uint32_t key = pair_.b.regions
                            .Register(&pair_.b.pd, pair_.b.memory.data(), 12,
@@ -173,14 +173,14 @@ TEST_F(RcAtomicTest, PartlyBeyondTheRegion) {
   ExpectFailure(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 }
 
-TEST_F(RcAtomicTest, QueuePairWithoutTheRight) {
+TEST_F(RcAtomicTest, AQueuePairWithoutRemoteAtomicIsRefused) {
   Store(7);
   pair_.b.endpoint->qp.attr.qp_access_flags &= ~IBV_ACCESS_REMOTE_ATOMIC;
   Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 1);
   ExpectFailure(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
-TEST_F(RcAtomicTest, OtherThanEightBytesIsRefusedAtThePost) {
+TEST_F(RcAtomicTest, PostingAnAtomicOfOtherThanEightBytesIsRefused) {
   for (const uint32_t length : {0u, 7u, 9u}) {
     EXPECT_EQ(pair_.a.PostSend(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, pair_.a.memory.data(), length,
                                Remote(), pair_.b.key),
@@ -215,7 +215,7 @@ class RcAtomicResourcesTest : public RcAtomicTest {
   RcAtomicResourcesTest() : RcAtomicTest(Attr()) {}
 };
 
-TEST_F(RcAtomicResourcesTest, ReadsAndAtomicsShareThem) {
+TEST_F(RcAtomicResourcesTest, ReadsAndAtomicsShareResponderResources) {
   pair_.a.PostSend(IBV_WR_RDMA_READ, 1, pair_.a.memory.data() + 64, kMinReadRequestPackets * 1024,
                    Remote(), pair_.b.key);
   Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 2, 1);
@@ -227,7 +227,7 @@ TEST_F(RcAtomicResourcesTest, ReadsAndAtomicsShareThem) {
   EXPECT_EQ(Load(pair_.b, 0), 0u);
 }
 
-TEST_F(RcAtomicResourcesTest, ForgottenOnesAreDroppedAndNotExecutedAgain) {
+TEST_F(RcAtomicResourcesTest, DuplicatesWithoutAResourceAreDroppedAndNotExecuted) {
   std::vector<std::vector<uint8_t>> requests;
   int answers = 0;
   pair_.hook = [&](bool, const wire::RocePacket& packet, rte_mbuf* frame) {

@@ -38,7 +38,7 @@ class RcMessageTest : public ::testing::Test {
   TestPair pair_;
 };
 
-TEST_F(RcMessageTest, SendWithInvalidate) {
+TEST_F(RcMessageTest, SendWithInvalidateInvalidatesTheKey) {
   for (const uint32_t size : {0u, 10u, 5000u}) {
     const uint32_t key = MapAtB(64);
     pair_.b.PostRecv(1, pair_.b.memory.data() + 1000, 5000);
@@ -71,7 +71,7 @@ TEST_F(RcMessageTest, InvalidatedKeyIsRefused) {
 
 // The specification has it end the queue pair by an error of its own and sends no NAK for it; rxe
 // acknowledges the message, so that its sender does not repeat it in vain.
-TEST_F(RcMessageTest, FailedInvalidationIsALocalErrorAndNoNak) {
+TEST_F(RcMessageTest, AFailedInvalidationIsALocalErrorWithoutANak) {
   int naks = 0;
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     naks +=
@@ -102,7 +102,7 @@ TEST_F(RcMessageTest, FailedInvalidationIsALocalErrorAndNoNak) {
   EXPECT_NE(pair_.b.regions.Find(pair_.b.key), nullptr) << "registered by a call: it stays";
 }
 
-TEST_F(RcMessageTest, SolicitedOnlyWhereAReceiveCompletes) {
+TEST_F(RcMessageTest, SolicitedIsSetOnlyWhereAReceiveCompletes) {
   std::vector<std::pair<Operation, bool>> seen;
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     if (from_a) seen.emplace_back(packet.info->operation, packet.bth.solicited);
@@ -123,7 +123,7 @@ TEST_F(RcMessageTest, SolicitedOnlyWhereAReceiveCompletes) {
   EXPECT_EQ(seen, expected);
 }
 
-TEST_F(RcMessageTest, InlineFromSeveralElementsIsTakenAtThePost) {
+TEST_F(RcMessageTest, InlineDataOfSeveralElementsIsCopiedAtPost) {
   char words[] = "onetwothree";
   const auto base = reinterpret_cast<uint64_t>(words);
   // No key: inline data needs none.
@@ -142,7 +142,7 @@ TEST_F(RcMessageTest, InlineFromSeveralElementsIsTakenAtThePost) {
 }
 
 // Elements that begin and end anywhere, in packets of the whole path MTU and in shorter ones.
-TEST_F(RcMessageTest, LongMessageFromSeveralElements) {
+TEST_F(RcMessageTest, LongMessagesAreGatheredFromSeveralElements) {
   constexpr uint32_t kAt = 100'000;  // from here on, in b's memory
   Random random(3);
   for (uint8_t& byte : pair_.a.memory) byte = static_cast<uint8_t>(random.Next32());
@@ -177,7 +177,7 @@ TEST_F(RcMessageTest, LongMessageFromSeveralElements) {
   EXPECT_EQ(pair_.b.counters.drop(Drop::kBadIcrc), 0u);
 }
 
-TEST_F(RcMessageTest, AccessThatTheQueuePairDoesNotGive) {
+TEST_F(RcMessageTest, AccessNotEnabledInTheQueuePairIsRefused) {
   pair_.b.endpoint->qp.attr.qp_access_flags &= ~IBV_ACCESS_REMOTE_WRITE;
   pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), 8, Remote(), pair_.b.key);
   pair_.RunToEnd();
@@ -188,7 +188,7 @@ TEST_F(RcMessageTest, AccessThatTheQueuePairDoesNotGive) {
 }
 
 // Linux rxe says 0x63 where the receive buffer is too small, others 0x61.
-TEST(RcNakTest, EachCodeHasItsStatus) {
+TEST(RcNakTest, EachNakCodeHasItsStatus) {
   const struct {
     uint8_t syndrome;
     ibv_wc_status status;
@@ -218,7 +218,7 @@ TEST(RcNakTest, EachCodeHasItsStatus) {
 }
 
 // Both ways: the responder's timer goes into the NAK, the requester waits as long as it says.
-TEST(RcRnrTimerTest, EveryCode) {
+TEST(RcRnrTimerTest, EveryRnrTimerCodeIsSentAndObeyed) {
   for (uint8_t code = 0; code < 32; ++code) {
     ibv_qp_attr attr = TestPair::DefaultAttr();
     attr.min_rnr_timer = code;

@@ -78,7 +78,7 @@ class RcReadTest : public ::testing::TestWithParam<uint8_t> {
 
 INSTANTIATE_TEST_SUITE_P(Depths, RcReadTest, ::testing::Values(1, 2, 16, 128));
 
-TEST_P(RcReadTest, IsSeveralRequestsOfBoundedLength) {
+TEST_P(RcReadTest, ALongReadIsSplitIntoBoundedRequests) {
   Read();
   EXPECT_EQ(responses_, kPackets);
   const uint32_t most = ReadRequestPackets(GetParam(), kMtu);
@@ -87,7 +87,7 @@ TEST_P(RcReadTest, IsSeveralRequestsOfBoundedLength) {
   EXPECT_EQ(pair_.b.counters.retransmitted(), 0u);
 }
 
-TEST_P(RcReadTest, NeverMoreOutstandingThanTheWindow) {
+TEST_P(RcReadTest, OutstandingPacketsStayWithinTheWindow) {
   uint32_t asked = 0, most = 0;
   lose = [&](bool from_a, const wire::RocePacket& packet) {
     if (from_a) {
@@ -102,7 +102,7 @@ TEST_P(RcReadTest, NeverMoreOutstandingThanTheWindow) {
   EXPECT_GT(most, ReadWindow(kMtu) / 2);
 }
 
-TEST_P(RcReadTest, ALostResponseAloneIsSentAgain) {
+TEST_P(RcReadTest, OnlyALostResponseIsResent) {
   std::set<uint32_t> lost = {0, 31, 40, 41, 250, 256, kPackets - 2};
   lose = [&](bool from_a, const wire::RocePacket& packet) {
     return !from_a && lost.erase(static_cast<uint32_t>(Distance(first_, packet.bth.psn))) > 0;
@@ -114,14 +114,14 @@ TEST_P(RcReadTest, ALostResponseAloneIsSentAgain) {
   EXPECT_EQ(pair_.a.counters.tail_probes, 0u);
 }
 
-TEST_P(RcReadTest, ALostRequestIsSentAgain) {
+TEST_P(RcReadTest, ALostRequestIsResent) {
   int requests = 0;
   lose = [&](bool from_a, const wire::RocePacket&) { return from_a && ++requests == 2; };
   Read();
   EXPECT_EQ(responses_, kPackets);
 }
 
-TEST_P(RcReadTest, ALostRepetitionIsSentAgain) {
+TEST_P(RcReadTest, ALostRepetitionIsResent) {
   std::map<uint32_t, int> times;
   lose = [&](bool from_a, const wire::RocePacket& packet) {
     const uint32_t number = static_cast<uint32_t>(Distance(first_, packet.bth.psn));
@@ -132,7 +132,7 @@ TEST_P(RcReadTest, ALostRepetitionIsSentAgain) {
   EXPECT_EQ(pair_.a.counters.local_ack_timeout_err, 0u);
 }
 
-TEST_P(RcReadTest, TheLastResponseLost) {
+TEST_P(RcReadTest, ALostLastResponseIsResent) {
   int times = 0;
   lose = [&](bool from_a, const wire::RocePacket& packet) {
     return !from_a && packet.bth.psn == first_ + (kPackets - 1) && ++times <= 3;
@@ -144,7 +144,7 @@ TEST_P(RcReadTest, TheLastResponseLost) {
 
 // One frame in ten, of either direction, for any seed: hardly more than what was lost is sent
 // again.
-TEST_P(RcReadTest, OneFrameInTenLost) {
+TEST_P(RcReadTest, SurvivesTenPercentLoss) {
   Random random(GetParam());
   lose = [&](bool, const wire::RocePacket&) { return random.Chance(0.1); };
   Read();
@@ -156,7 +156,7 @@ TEST_P(RcReadTest, OneFrameInTenLost) {
 
 // A peer that executes one SEND after another is there, though every one is lost once and an answer
 // from before them stays missing: more losses than retries do not end the connection.
-TEST_P(RcReadTest, LossesBehindAMissingAnswerAreNoRetriesOfIt) {
+TEST_P(RcReadTest, LossesAfterAMissingResponseDoNotCountAsItsRetries) {
   constexpr uint64_t kSends = 14, kLost = 10;
   static_assert(kLost > 8, "more than all retries");
   pair_.a.PostSend(IBV_WR_RDMA_READ, 0, pair_.a.memory.data(), 100,

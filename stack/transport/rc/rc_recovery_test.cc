@@ -85,26 +85,26 @@ class RcRecoveryTest : public ::testing::Test {
 };
 
 // The peer learns of each new loss by a NAK: a requester without probes would not stall either.
-TEST_F(RcRecoveryTest, ResendLostAgainIsAskedForAgain) {
+TEST_F(RcRecoveryTest, ALostRetransmissionGetsAnotherNak) {
   lost_times_ = 5;
   EXPECT_LT(Send(), kFewRoundTripsNs);
   EXPECT_EQ(naks_, 5);
   EXPECT_EQ(pair_.a.counters.tail_probes, 0u);
 }
 
-TEST_F(RcRecoveryTest, ResendLostAgainWithAPeerThatNaksOnce) {
+TEST_F(RcRecoveryTest, ALostRetransmissionIsFoundByProbesIfThePeerNaksOnce) {
   lost_times_ = 3;
   only_one_nak_ = true;
   EXPECT_LT(Send(), kFewRoundTripsNs);
   EXPECT_GT(pair_.a.counters.tail_probes, 0u);
 }
 
-TEST_F(RcRecoveryTest, LostNak) {
+TEST_F(RcRecoveryTest, ALostNakIsRepaired) {
   lost_naks_ = 1;
   EXPECT_LT(Send(), kFewRoundTripsNs);
 }
 
-TEST_F(RcRecoveryTest, LostNaksOfAPeerThatNaksOnce) {
+TEST_F(RcRecoveryTest, ALostNakOfAPeerThatNaksOnceIsRepaired) {
   lost_naks_ = 1;
   only_one_nak_ = true;
   EXPECT_LT(Send(), kFewRoundTripsNs);
@@ -112,14 +112,14 @@ TEST_F(RcRecoveryTest, LostNaksOfAPeerThatNaksOnce) {
 
 // The probe fills the gap, and by asking for an acknowledgement it learns so: the packets behind it
 // are sent again at once, not when the time-out ends.
-TEST_F(RcRecoveryTest, ProbeInTheMiddleOfAMessageIsAnswered) {
+TEST_F(RcRecoveryTest, AProbeInTheMiddleOfAMessageIsAnswered) {
   lost_naks_ = 1000;
   lost_index_ = 5;
   EXPECT_LT(Send(), kFewRoundTripsNs);
   EXPECT_GT(pair_.a.counters.tail_probes, 0u);
 }
 
-TEST_F(RcRecoveryTest, LastPacketLost) {
+TEST_F(RcRecoveryTest, ALostLastPacketIsResent) {
   lost_index_ = kLostPackets - 1;
   lost_times_ = 3;
   EXPECT_LT(Send(), kFewRoundTripsNs);
@@ -127,7 +127,7 @@ TEST_F(RcRecoveryTest, LastPacketLost) {
 }
 
 // Each step of the way back that the peer takes without the missing packet earns one NAK.
-TEST_F(RcRecoveryTest, OneNakForEachStepBack) {
+TEST_F(RcRecoveryTest, EachGoBackGetsOneNak) {
   lost_times_ = 2;
   Send();
   EXPECT_EQ(pair_.b.counters.sent_seq_nak, 2u);
@@ -135,7 +135,7 @@ TEST_F(RcRecoveryTest, OneNakForEachStepBack) {
 }
 
 // Linux's rxe goes back for a further NAK only if something was acknowledged since the one before.
-TEST_F(RcRecoveryTest, LossOnTheWayBackWithAPeerThatHeedsANakAfterAnAcknowledgement) {
+TEST_F(RcRecoveryTest, ALossDuringGoBackIsRepairedIfThePeerIgnoresRepeatedNaks) {
   constexpr int32_t kFirst = 3, kSecond = 20;
   bool acknowledged = true, lost_again = false;
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
@@ -157,7 +157,7 @@ TEST_F(RcRecoveryTest, LossOnTheWayBackWithAPeerThatHeedsANakAfterAnAcknowledgem
 }
 
 // A network that repeats or reorders must not spend the retries of a peer whose packets come.
-TEST(RcRepetitionTest, WhatComesTwiceBeyondAGapIsNoStepBack) {
+TEST(RcRepetitionTest, DuplicatesBeyondAGapAreNotAGoBack) {
   TestPair pair;
   const Psn gap = Psn(TestPair::DefaultAttr().sq_psn) + 3;
   bool lost = false;
@@ -177,7 +177,7 @@ TEST(RcRepetitionTest, WhatComesTwiceBeyondAGapIsNoStepBack) {
 }
 
 // A network that repeats an RNR NAK must not spend the retries of a peer that is ready in time.
-TEST(RcRepetitionTest, AnRnrNakThatComesTwiceIsOneRetry) {
+TEST(RcRepetitionTest, ADuplicatedRnrNakCountsAsOneRetry) {
   ibv_qp_attr attr = TestPair::DefaultAttr();
   attr.rnr_retry = 1;
   TestPair pair(IBV_QPT_RC, &attr);
@@ -199,7 +199,7 @@ TEST(RcRepetitionTest, AnRnrNakThatComesTwiceIsOneRetry) {
 }
 
 // Every twentieth packet is lost: what is sent to be thrown away is bounded.
-TEST(RcFlightTest, LossyWireIsNotFilledWithRepetitions) {
+TEST(RcFlightTest, RetransmissionsOnALossyLinkAreBounded) {
   constexpr uint32_t kWrites = 4, kWritePackets = 600;
   TestPair pair;
   uint32_t sent = 0;
@@ -287,7 +287,7 @@ class RcSingleMessagesTest : public ::testing::Test {
   bool lose_next_ = false;
 };
 
-TEST_F(RcSingleMessagesTest, TheSecondLossIsFoundSoonerThanTheFirst) {
+TEST_F(RcSingleMessagesTest, ALaterLossIsFoundSoonerThanTheFirst) {
   EXPECT_GE(Took(true), RetransmissionTimeout::kMinProbeNs);
   for (int i = 0; i < 10; ++i) Took(false);
   EXPECT_LT(Took(true), RetransmissionTimeout::kMinProbeNs / 4);
@@ -297,7 +297,7 @@ TEST_F(RcSingleMessagesTest, TheSecondLossIsFoundSoonerThanTheFirst) {
 }
 
 // The answer comes long after the probe, with everything that the peer has not run for.
-TEST_F(RcSingleMessagesTest, APeerThatStoodStillHasLostNothing) {
+TEST_F(RcSingleMessagesTest, AStalledPeerDoesNotCountAsALoss) {
   constexpr uint64_t kStandstillNs = RetransmissionTimeout::kMinProbeNs * 3 / 2;
   for (int i = 0; i < 4; ++i) {
     rte_mbuf* held = nullptr;
@@ -372,7 +372,7 @@ class RcStandstillTest : public ::testing::Test {
   std::deque<rte_mbuf*> held_;
 };
 
-TEST_F(RcStandstillTest, NothingIsSentAgainButTheProbe) {
+TEST_F(RcStandstillTest, OnlyTheProbeIsResent) {
   Write(kFlight * 1024);
   WaitForProbe();
   for (uint32_t some = 0; some < 3; ++some) Arrive(kFlight / 3);
@@ -383,7 +383,7 @@ TEST_F(RcStandstillTest, NothingIsSentAgainButTheProbe) {
 }
 
 // The last packets were lost beside: they are sent again a round trip after the last answer.
-TEST_F(RcStandstillTest, WhatIsLostBehindItIsSentAgainSoon) {
+TEST_F(RcStandstillTest, PacketsLostDuringAStandstillAreResentSoon) {
   Write(kFlight * 1024);
   WaitForProbe();
   const uint64_t start_ns = pair_.now_ns;
@@ -400,7 +400,7 @@ TEST_F(RcStandstillTest, WhatIsLostBehindItIsSentAgainSoon) {
 
 // Answers to all that was under way say that nothing was lost: of what follows, which stands still
 // too, one packet is sent again.
-TEST_F(RcStandstillTest, TheNextOneIsForTheNextProbe) {
+TEST_F(RcStandstillTest, AfterACompleteAnswerOnlyTheNextProbeIsResent) {
   for (int i = 0; i < 4; ++i) Write(kFlight * 1024);
   WaitForProbe(RcRequester::kMaxInFlight);
   Arrive(held_.size());
@@ -412,7 +412,7 @@ TEST_F(RcStandstillTest, TheNextOneIsForTheNextProbe) {
 }
 
 // One packet is lost, and then for a while everything: probes go on for as long.
-TEST(RcProbeTest, OutlastsAnOutageOfALossyWire) {
+TEST(RcProbeTest, ProbesContinueThroughAnOutage) {
   constexpr uint64_t kOutageNs = 15'000'000;
   TestPair pair;
   int sent = 0;
@@ -442,7 +442,7 @@ TEST(RcProbeTest, OutlastsAnOutageOfALossyWire) {
 
 // The memory of what a probe would send again is gone: the queue pair fails, and nothing that was
 // flushed is sent any more.
-TEST(RcProbeTest, NothingIsSentAfterItFailed) {
+TEST(RcProbeTest, NothingIsSentAfterAProbeFails) {
   TestPair pair;
   int sent = 0;
   pair.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {

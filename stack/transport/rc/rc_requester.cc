@@ -472,7 +472,7 @@ void RcRequester::OnSequenceNak(Psn psn, bool charged, PollContext& context) {
 void RcRequester::OnDataResponse(const wire::RocePacket& packet, PollContext& context) {
   const Psn psn = packet.bth.psn;
   const uint32_t index = FindNumbered(psn);
-  if (index == qp_->sq_tail() || !Answers(packet, qp_->sq(index)) || arrived_.Has(psn)) {
+  if (index == qp_->sq_tail() || !IsResponseTo(packet, qp_->sq(index)) || arrived_.Has(psn)) {
     diagnostics_->Count(Drop::kUnexpectedResponse, context.counters);
     return;
   }

@@ -1,4 +1,5 @@
-// The requester side of a reliable connection: sends work requests, takes responses, retransmits.
+// The requester side of a reliable connection: sends work requests, processes responses,
+// retransmits.
 #ifndef POLLUX_STACK_TRANSPORT_RC_RC_REQUESTER_H_
 #define POLLUX_STACK_TRANSPORT_RC_RC_REQUESTER_H_
 
@@ -21,42 +22,42 @@
 
 namespace pollux::transport {
 
-// Go-back-N: everything from the PSN of a NAK on is sent again, or from the oldest unacknowledged
-// one after a time-out. Of READs and atomics only what is missing is asked for: of every request
-// its first gap, the others when that is closed. So the start of a repeated READ request never lies
-// before that of an earlier repetition, for there are peers (rxe) that then drop it. Owned by one
-// worker. Source: IB specification 9.7.
+// Go-back-N: after a NAK everything from its PSN on is sent again, after a timeout everything from
+// the oldest unacknowledged PSN on. Of READs and atomics only missing responses are requested
+// again: for each request the first gap, and the others only once that one is closed. So a repeated
+// READ request never starts before an earlier repetition: some peers (rxe) would drop it. Owned by
+// one worker. Source: IB specification 9.7.
 class RcRequester {
  public:
   static constexpr uint32_t kMaxInFlight = InFlightWindow::kMax;  // request packets
-  // At the latest after this many packets one asks for an acknowledgement, on a wire that loses
-  // none (InFlightWindow::ack_every()).
+  // On a wire without losses, at least one in this many packets requests an acknowledgement
+  // (InFlightWindow::ack_every()).
   static constexpr uint32_t kAckEvery = InFlightWindow::kMax / InFlightWindow::kAcksAFlight;
-  // Or after this time, for a sender that is held back: well before a probe.
+  // One is also requested after this time, for a sender that is held back: well before a probe.
   static constexpr uint64_t kAckEveryNs = 200'000;
-  // With a shorter local ACK timeout every message asks: a peer that takes its time
-  // (RcResponder::kUnaskedNs) would let it run out.
+  // With a shorter local ACK timeout every message requests an acknowledgement: a peer that delays
+  // it (RcResponder::kUnaskedNs) would let the timeout expire.
   static constexpr uint64_t kShortTimeoutNs = 1'000'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
   RcRequester(verbs::QueuePair* qp, QpDiagnostics* diagnostics)
       : qp_(qp), diagnostics_(diagnostics), cursor_(qp), builder_(diagnostics) {}
 
-  // Takes the attributes of the transition to RTS.
+  // Applies the attributes of the transition to RTS.
   void Start();
-  // Goes on after SQD, with drained send queue and the attributes as they are now.
+  // Continues after SQD, with a drained send queue and the current attributes.
   void Resume();
-  // Forgets everything under way (RESET, ERR).
+  // Forgets everything in progress (RESET, ERR).
   void Stop();
 
-  // A response at or before the queue pair's own PSNs: ACK, NAK, READ response, ATOMIC ACK. Checked
-  // for state, address and ICRC already.
+  // Handles an ACK, NAK, READ response or ATOMIC ACK. Its state, address and ICRC have been
+  // checked.
   void OnResponse(const wire::RocePacket& packet, PollContext& context);
 
-  // Sends up to `*budget` packets and takes them off it. True when more could be sent at once. In
-  // SQD no work request is begun.
+  // Sends up to `*budget` packets and subtracts their number from it. Returns true if more could be
+  // sent at once. In SQD no work request is begun.
   bool Transmit(PollContext& context, int* budget);
-  // Whether a work request was begun and has not completed.
+  // Whether a work request was begun and is not complete.
   bool HasBegun() const { return HasHead() && qp_->sq(qp_->sq_head()).numbered; }
 
   // Whether the peer has acknowledged something new since the last call.
@@ -73,15 +74,15 @@ class RcRequester {
   }
   void OnDeadline(PollContext& context);
 
-  // As Endpoint's.
+  // As Endpoint::Prefetch().
   void Prefetch() const { PrefetchLines(this, &repairs_); }
 
  private:
-  // kLocal: done without a packet. kFault: the request's own memory does not allow it.
+  // kLocal: done without a packet. kFault: the keys of the request's own memory do not allow it.
   enum class Step : uint8_t { kSent, kLocal, kWait, kNoBuffer, kFault };
 
   // Sends the short messages at the front of the queue, as SendNext() would, up to the first
-  // request that is not a short message or has to wait. False when there was no buffer.
+  // request that is not a short message or has to wait. Returns false if there was no buffer.
   bool SendShortMessages(PollContext& context, int* budget);
   Step SendNext(PollContext& context);
   Step SendRepairs(PollContext& context, int* budget);
@@ -90,13 +91,13 @@ class RcRequester {
   Step ExecuteNext(PollContext& context);
   Step SendNextDataRequest(PollContext& context);
   Step SendNextPacket(PollContext& context);
-  // Whether the last packet of the request at the cursor asks for an acknowledgement.
+  // Whether the last packet of the request at the cursor should request an acknowledgement.
   bool Asks(const verbs::SendWqe& wqe, uint64_t now_ns) const;
   bool EveryMessageAsks(uint64_t now_ns) const;
   Step SendPacket(uint32_t index, uint32_t packet, bool ack_request, PollContext& context);
   Step AskFor(const verbs::SendWqe& wqe, uint32_t begin, uint32_t end, PollContext& context);
   Step AskAgain(const verbs::SendWqe& wqe, uint32_t begin, PollContext& context);
-  // `asked`: for an answer at once.
+  // `asked`: the packet requests a response at once.
   void Sent(Psn psn, Psn end, bool asked, PollContext& context);
   void ArmAfterSending(uint64_t now_ns);
   void ArmProbe(uint64_t now_ns);
@@ -114,7 +115,7 @@ class RcRequester {
   bool AskForMissing(PollContext& context);
   void Progress(PollContext& context);
   void OnProbeAnswered(uint64_t now_ns);
-  // Charges a retry; false when none was left and the queue pair has failed.
+  // Charges a retry. Returns false if none was left and the queue pair has failed.
   bool ChargeRetry(PollContext& context);
   void GoBack(Psn to);
   void ResendUnanswered(PollContext& context);
@@ -124,43 +125,45 @@ class RcRequester {
   verbs::SendWqe& Head() { return qp_->sq(qp_->sq_head()); }
   bool HasHead() const { return qp_->sq_head() != qp_->sq_tail(); }
 
-  // In the order in which a message needs it, since with many active queue pairs it is cold. The
-  // engine asks for the first three after every packet, those of the responder too.
+  // In the order in which a message uses the members, since with many active queue pairs they are
+  // not in the cache. The engine reads the first three after every packet, the responder's
+  // included.
   uint64_t ack_deadline_ns_ = kNever;
   uint64_t rnr_until_ns_ = kNever;
   uint64_t probe_deadline_ns_ = kNever;
   verbs::QueuePair* qp_;
   QpDiagnostics* diagnostics_;
-  Psn next_psn_;  // for the next work request that is numbered
+  Psn next_psn_;  // for the next work request to be numbered
   Psn una_;       // oldest unacknowledged
-  Psn max_sent_;  // one past the highest ever sent
-  Psn restart_;   // where it went back to, or una_ once that is beyond it
-  // The peer has executed, and answered if it wants an answer, all that lies before.
+  Psn max_sent_;  // one past the highest PSN ever sent
+  Psn restart_;   // where it went back to, or una_ if that is later
+  // The peer has executed everything before this, and has sent the responses that were needed.
   Psn executed_end_;
-  Psn answered_end_;  // the same, since it went back last: what lies before and is not here is lost
+  Psn answered_end_;  // the same since it last went back: missing responses before it are lost
   SendCursor cursor_;
   InFlightWindow flight_;
   ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the one at the cursor, reported in its turn
-  Psn asked_until_;                             // one past the highest that asked for an answer
+  Psn asked_until_;  // one past the highest PSN that requested a response
   uint8_t retry_left_ = 0;
   uint8_t rnr_left_ = 0;
-  bool oldest_due_ = false;      // to be sent again in the next Transmit()
-  bool repairs_due_ = false;     // to be looked for in the next Transmit()
-  bool answer_resends_ = false;  // what a probed SEND or WRITE's answer leaves open is sent again
-  bool resends_due_ = false;     // at probe_deadline_ns_: no more answers have come meanwhile
-  uint8_t probes_ = 0;           // since the last progress
-  uint64_t ack_asked_ns_ = 0;    // when a packet asked last
+  bool oldest_due_ = false;   // the oldest packet is to be sent again by the next Transmit()
+  bool repairs_due_ = false;  // gaps are to be requested by the next Transmit()
+  // Once a probe (a SEND or WRITE) is acknowledged, what is still unacknowledged is sent again.
+  bool answer_resends_ = false;
+  bool resends_due_ = false;   // the same, at probe_deadline_ns_ if no more responses have arrived
+  uint8_t probes_ = 0;         // since the last progress
+  uint64_t ack_asked_ns_ = 0;  // when a packet last requested an ACK
   RttEstimator rtt_;
   PeerAckBehavior peer_ack_behavior_;
-  uint64_t nak_at_ns_ = 0;  // when the last sequence NAK was followed; 0 since the last progress
+  uint64_t nak_at_ns_ = 0;  // when it acted on the last sequence NAK; 0 after progress
   PacketBuilder builder_;
-  // Of READs and atomics; for others, whether they are empty.
+  // They hold PSNs of READs and atomics only; for other requests only empty() is checked.
   ReceivedPsnBitmap arrived_;  // of [una_, max_sent_)
   ReadGapTracker repairs_;     // of [una_, answered_end_), and of what was probed
-  Psn nak_psn_;                // of the last sequence NAK that was followed
-  Psn probed_psn_;             // of the last SEND or WRITE that was probed with
-  Psn probed_end_;             // of what was sent before that
-  Psn reported_una_;           // by TakeProgress()
+  Psn nak_psn_;                // of the last sequence NAK that was acted on
+  Psn probed_psn_;             // of the last SEND or WRITE used as a probe
+  Psn probed_end_;             // the end of what was sent before that
+  Psn reported_una_;           // una_ at the last TakeProgress()
 };
 
 }  // namespace pollux::transport

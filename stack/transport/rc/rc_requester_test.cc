@@ -37,7 +37,7 @@ class RcRequesterTest : public ::testing::Test {
 
 constexpr uint32_t kSizes[] = {0, 1, 3, 4, 1023, 1024, 1025, 2048, 4097, 200'000};
 
-TEST_F(RcRequesterTest, SendOfEverySize) {
+TEST_F(RcRequesterTest, SendsOfEverySizeArrive) {
   for (const uint32_t size : kSizes) {
     Fill(size);
     ASSERT_EQ(pair_.b.PostRecv(9, pair_.b.memory.data(), 1 << 19), 0);
@@ -55,7 +55,7 @@ TEST_F(RcRequesterTest, SendOfEverySize) {
   EXPECT_EQ(pair_.a.counters.retransmitted_pkts, 0u);
 }
 
-TEST_F(RcRequesterTest, WriteAndReadOfEverySize) {
+TEST_F(RcRequesterTest, WritesAndReadsOfEverySizeArrive) {
   for (const uint32_t size : kSizes) {
     Fill(size);
     ASSERT_EQ(
@@ -78,7 +78,7 @@ TEST_F(RcRequesterTest, WriteAndReadOfEverySize) {
 }
 
 // By a peer that answers with fewer bytes than it was asked for, and by one with more.
-TEST(RcRequester, AReadOfAnotherLengthIsABadResponse) {
+TEST(RcRequester, AReadResponseOfAnotherLengthIsABadResponse) {
   for (const uint32_t answered : {399u, 401u}) {
     TestPair pair(IBV_QPT_RC);
     pair.hook = [answered](bool, const wire::RocePacket& packet, rte_mbuf* frame) {
@@ -120,7 +120,7 @@ TEST_F(RcRequesterTest, ImmediateArrives) {
   EXPECT_NE(all[1].wc_flags & IBV_WC_WITH_IMM, 0u);
 }
 
-TEST_F(RcRequesterTest, GathersFromSeveralElements) {
+TEST_F(RcRequesterTest, SendGathersSeveralElements) {
   Fill(300);
   pair_.b.PostRecv(1, pair_.b.memory.data(), 300);
   const uint64_t base = reinterpret_cast<uint64_t>(pair_.a.memory.data());
@@ -137,7 +137,7 @@ TEST_F(RcRequesterTest, GathersFromSeveralElements) {
 }
 
 // Each single frame of a mixed exchange is lost once, in turn: everything still arrives.
-TEST_F(RcRequesterTest, AnyOneFrameMayBeLost) {
+TEST_F(RcRequesterTest, TransfersSurviveTheLossOfAnyFrame) {
   for (int lost = 0; lost < 60; ++lost) {
     int count = 0;
     pair_.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {
@@ -178,7 +178,7 @@ TEST_F(RcRequesterTest, AnyOneFrameMayBeLost) {
   EXPECT_EQ(pair_.a.counters.local_ack_timeout_err, 0u) << "nothing waits for the time-out";
 }
 
-TEST_F(RcRequesterTest, EveryFrameTwice) {
+TEST_F(RcRequesterTest, DuplicatedFramesAreExecutedOnce) {
   pair_.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return PacketAction::kDuplicate; };
   Fill(50'000);
   pair_.b.PostRecv(1, pair_.b.memory.data(), 50'000);
@@ -208,7 +208,7 @@ TEST_F(RcRequesterTest, SilentPeerExhaustsRetries) {
 }
 
 // By the clock of the test: how long a requester waits for a peer that does not answer.
-class PatienceTest : public testing::Test {
+class AckTimeoutTest : public testing::Test {
  protected:
   static uint64_t WaitsInAllNs(uint8_t timeout) {
     ibv_qp_attr attr = TestPair::DefaultAttr();
@@ -225,23 +225,23 @@ class PatienceTest : public testing::Test {
   }
 };
 
-TEST_F(PatienceTest, OneToFourTimesWhatWasAskedFor) {
+TEST_F(AckTimeoutTest, IsOneToFourTimesTheRequestedTimeout) {
   const uint64_t asked_ns = wire::TimeoutCodeNs(10);
   EXPECT_GE(WaitsInAllNs(10), (1 + 2 + 6 * 4) * asked_ns);
   EXPECT_LE(WaitsInAllNs(10), 8 * 4 * asked_ns);
 }
 
-TEST_F(PatienceTest, ShortTimeoutsOutlastAStall) {
+TEST_F(AckTimeoutTest, ShortTimeoutsOutlastAStall) {
   EXPECT_GE(WaitsInAllNs(14), 1'500'000'000u);
   EXPECT_LE(WaitsInAllNs(14), 8 * 4 * wire::TimeoutCodeNs(14));
 }
 
-TEST_F(PatienceTest, LongTimeoutsAreNotExtended) {
+TEST_F(AckTimeoutTest, LongTimeoutsAreNotExtended) {
   EXPECT_GE(WaitsInAllNs(18), 8 * wire::TimeoutCodeNs(18));
   EXPECT_LT(WaitsInAllNs(18), 9 * wire::TimeoutCodeNs(18));
 }
 
-TEST_F(RcRequesterTest, AskingForTheNextHopCostsNoRetry) {
+TEST_F(RcRequesterTest, AddressResolutionCostsNoRetry) {
   const MacAddress mac = pair_.a.link_address.Load().mac;
   pair_.a.link_address.Store({}, false);
   pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
@@ -258,7 +258,7 @@ TEST_F(RcRequesterTest, AskingForTheNextHopCostsNoRetry) {
   EXPECT_EQ(pair_.b.Poll().size(), 1u);
 }
 
-TEST_F(RcRequesterTest, NextHopThatDoesNotAnswerExhaustsRetries) {
+TEST_F(RcRequesterTest, AnUnresolvableNextHopExhaustsRetries) {
   pair_.a.link_address.Store({}, false, /*unanswered=*/true);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
   pair_.RunToEnd();
@@ -267,7 +267,7 @@ TEST_F(RcRequesterTest, NextHopThatDoesNotAnswerExhaustsRetries) {
   EXPECT_EQ(all[0].status, IBV_WC_RETRY_EXC_ERR);
 }
 
-TEST_F(RcRequesterTest, ATimeOutDoubtsTheNextHop) {
+TEST_F(RcRequesterTest, ATimeoutReportsTheNextHopAsSuspect) {
   class : public Resolver {
    public:
     void SendWhenResolved(const verbs::LinkAddress*, rte_mbuf*, PollContext&) override {
@@ -292,7 +292,7 @@ TEST_F(RcRequesterTest, ATimeOutDoubtsTheNextHop) {
   EXPECT_EQ(resolver.suspects, std::vector<const verbs::LinkAddress*>{&pair_.a.link_address});
 }
 
-TEST_F(RcRequesterTest, OnlyNewAcknowledgementsAreProgress) {
+TEST_F(RcRequesterTest, OnlyNewAcknowledgementsCountAsProgress) {
   EXPECT_FALSE(pair_.a.endpoint->TakeProgress());
   pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
@@ -309,7 +309,7 @@ TEST_F(RcRequesterTest, OnlyNewAcknowledgementsAreProgress) {
   EXPECT_FALSE(pair_.a.endpoint->TakeProgress());
 }
 
-TEST_F(RcRequesterTest, ReceiverNotReadyIsWaitedFor) {
+TEST_F(RcRequesterTest, AnRnrNakDelaysTheRetry) {
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
   pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 10);
   pair_.Run();
@@ -324,7 +324,7 @@ TEST_F(RcRequesterTest, ReceiverNotReadyIsWaitedFor) {
   EXPECT_EQ(pair_.b.Poll().size(), 2u);
 }
 
-TEST(RcRequesterRnrTest, RnrRetriesRunOut) {
+TEST(RcRequesterRnrTest, ExhaustedRnrRetriesFailTheRequest) {
   ibv_qp_attr attr = TestPair::DefaultAttr();
   attr.rnr_retry = 2;
   TestPair pair(IBV_QPT_RC, &attr);
@@ -336,7 +336,7 @@ TEST(RcRequesterRnrTest, RnrRetriesRunOut) {
   EXPECT_EQ(pair.a.counters.rcvd_rnr_err, 3u);
 }
 
-TEST(RcRequesterRnrTest, SevenMeansForEver) {
+TEST(RcRequesterRnrTest, RnrRetrySevenRetriesForever) {
   ibv_qp_attr attr = TestPair::DefaultAttr();
   attr.rnr_retry = 7;
   TestPair pair(IBV_QPT_RC, &attr);
@@ -352,7 +352,7 @@ TEST(RcRequesterRnrTest, SevenMeansForEver) {
   EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);
 }
 
-TEST_F(RcRequesterTest, BadLocalKeyFailsInItsTurn) {
+TEST_F(RcRequesterTest, ABadLocalKeyFailsInOrder) {
   pair_.b.PostRecv(1, pair_.b.memory.data(), 5000);
   ASSERT_EQ(pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 5000), 0);
   const uint32_t good = pair_.a.key;
@@ -382,7 +382,7 @@ TEST_F(RcRequesterTest, ReadIntoReadOnlyMemoryIsRefused) {
   EXPECT_EQ(One(pair_.a).status, IBV_WC_LOC_PROT_ERR);
 }
 
-TEST(RcRequesterDepthTest, NeverMoreReadsThanInitiatorDepth) {
+TEST(RcRequesterDepthTest, OutstandingReadsStayWithinTheInitiatorDepth) {
   ibv_qp_attr attr = TestPair::DefaultAttr();
   attr.max_rd_atomic = 2;
   TestPair pair(IBV_QPT_RC, &attr);
@@ -451,7 +451,7 @@ TEST_F(RcRequesterTest, FenceWaitsForReads) {
   EXPECT_EQ(pair_.a.Poll().size(), 2u);
 }
 
-TEST_F(RcRequesterTest, NeverMoreInFlightThanTheBound) {
+TEST_F(RcRequesterTest, PacketsInFlightStayWithinTheWindow) {
   // No acknowledgement comes back: the requester stops at its bound.
   int sent = 0;
   pair_.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
@@ -489,20 +489,20 @@ class RcRequesterLongPacketsTest : public ::testing::Test {
   TestPair pair_{IBV_QPT_RC, &attr_};
 };
 
-TEST_F(RcRequesterLongPacketsTest, OfLongMessagesNoMoreBytesThanTheWindow) {
+TEST_F(RcRequesterLongPacketsTest, BytesOfLongMessagesStayWithinTheWindow) {
   EXPECT_EQ(SentUnanswered(1 << 17), static_cast<int>(kWindowBytes / 4096));
 }
 
-TEST_F(RcRequesterLongPacketsTest, OfMessagesOfOneLongPacketToo) {
+TEST_F(RcRequesterLongPacketsTest, BytesOfSingleLongPacketsStayWithinTheWindow) {
   EXPECT_EQ(SentUnanswered(4096), static_cast<int>(kWindowBytes / 4096));
 }
 
-TEST_F(RcRequesterLongPacketsTest, OfShortMessagesAsManyPacketsAsElsewhere) {
+TEST_F(RcRequesterLongPacketsTest, ShortMessagesAreLimitedByPacketsOnly) {
   EXPECT_EQ(SentUnanswered(64), static_cast<int>(RcRequester::kMaxInFlight));
 }
 
 // A pause is no reason to ask: there is nothing to be told.
-TEST_F(RcRequesterTest, TheFirstPacketAfterAPauseAsksForNoAcknowledgement) {
+TEST_F(RcRequesterTest, TheFirstPacketAfterAPauseRequestsNoAcknowledgement) {
   pair_.now_ns += 1'000'000'000;
   std::vector<bool> asks;
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {

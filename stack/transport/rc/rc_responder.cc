@@ -347,11 +347,11 @@ void RcResponder::Fatal(uint8_t syndrome, Psn psn, ibv_event_type event) {
 
 bool RcResponder::Transmit(PollContext& context, int* budget) {
   while (true) {
-    const auto [resource, answer] = resources_.Next();
+    const auto [resource, response] = resources_.Next();
     if (resource == nullptr) break;
     if (*budget == 0 || context.egress.room() == 0 || context.egress.TurnIsOver()) return true;
-    if (!(resource->atomic ? SendAtomicAck(*resource, *answer, context)
-                           : SendReadResponse(*resource, *answer, context))) {
+    if (!(resource->atomic ? SendAtomicAck(*resource, *response, context)
+                           : SendReadResponse(*resource, *response, context))) {
       return true;
     }
     --*budget;
@@ -399,19 +399,20 @@ void RcResponder::AcknowledgeAtLast(PollContext& context) {
 }
 
 // False when there was no mbuf. A region that has gone meanwhile ends the connection.
-bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, PollContext& context) {
+bool RcResponder::SendReadResponse(ResponderResource& read, ResponseRange& response,
+                                   PollContext& context) {
   const uint32_t mtu = qp_->PathMtuBytes();
-  const uint64_t offset = static_cast<uint64_t>(answer.next) * mtu;
-  const bool last = answer.next + 1 == answer.end;
+  const uint64_t offset = static_cast<uint64_t>(response.next) * mtu;
+  const bool last = response.next + 1 == response.end;
   const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(mtu, read.reth.length - offset)) -
-                     (last ? answer.cut : 0);
-  const Psn psn = read.first_psn + answer.next;
+                     (last ? response.cut : 0);
+  const Psn psn = read.first_psn + response.next;
   uint8_t* at = nullptr;
   if (CheckRemote(read.reth.rkey, read.reth.address + offset, bytes, IBV_ACCESS_REMOTE_READ, &at) !=
       memory::AccessResult::kOk) {
     if (read.repeated) {
       // A late copy of a request that was answered long ago: its region may rightly be gone.
-      answer.next = answer.end;
+      response.next = response.end;
       diagnostics_->Count(Drop::kDuplicateDropped, context.counters);
       return true;
     }
@@ -419,7 +420,7 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
     Fatal(wire::kNakRemoteAccess, psn, IBV_EVENT_QP_ACCESS_ERR);
     return true;
   }
-  const bool first = !answer.begun;
+  const bool first = !response.begun;
   const Opcode opcode = first && last ? Opcode::kRcReadResponseOnly
                         : first       ? Opcode::kRcReadResponseFirst
                         : last        ? Opcode::kRcReadResponseLast
@@ -437,8 +438,8 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
   }
   if (bytes > 0) builder_.Copy(at, bytes);
   builder_.Finish(context);
-  answer.begun = true;
-  Sent(read, answer.next++, context);
+  response.begun = true;
+  Sent(read, response.next++, context);
   return true;
 }
 
@@ -450,7 +451,8 @@ void RcResponder::Sent(ResponderResource& resource, uint32_t packet, PollContext
   }
 }
 
-bool RcResponder::SendAtomicAck(ResponderResource& atomic, Answer& answer, PollContext& context) {
+bool RcResponder::SendAtomicAck(ResponderResource& atomic, ResponseRange& response,
+                                PollContext& context) {
   if (!builder_.Begin({.opcode = Opcode::kRcAtomicAcknowledge,
                        .psn = atomic.first_psn,
                        .ext_bytes = wire::kAethBytes + wire::kAtomicAckEthBytes},
@@ -460,7 +462,7 @@ bool RcResponder::SendAtomicAck(ResponderResource& atomic, Answer& answer, PollC
   wire::EmitAeth({.syndrome = wire::kAckNoCredits, .msn = msn_}, builder_.ext());
   wire::EmitAtomicAckEth(atomic.original, builder_.ext() + wire::kAethBytes);
   builder_.Finish(context);
-  Sent(atomic, answer.next++, context);
+  Sent(atomic, response.next++, context);
   return true;
 }
 

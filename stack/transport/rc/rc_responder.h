@@ -1,5 +1,5 @@
-// The responder side of a reliable connection: executes requests, acknowledges, answers READs and
-// atomics.
+// The responder side of a reliable connection: executes and acknowledges requests, and sends the
+// responses to READs and atomics.
 #ifndef POLLUX_STACK_TRANSPORT_RC_RC_RESPONDER_H_
 #define POLLUX_STACK_TRANSPORT_RC_RC_RESPONDER_H_
 
@@ -20,15 +20,16 @@
 
 namespace pollux::transport {
 
-// Acknowledgements are coalesced: one a poll, however many packets asked; and one for many
-// messages that did not ask, so that their requester need not probe. READ responses are
-// copied when they are sent, and go before any acknowledgement of what came after their READ.
-// Atomics are executed when they come, once; their result is kept for duplicates. Owned by one
-// worker. Source: IB specification 9.7.5, 9.9.
+// Acknowledgements are coalesced: one per poll, however many packets request one; and one for many
+// messages that do not, so that their requester need not probe. READ responses are copied when they
+// are sent, which is before any acknowledgement of what arrived after their READ. Atomics are
+// executed once, when they arrive; their result is kept for duplicates. Owned by one worker.
+// Source: IB specification 9.7.5, 9.9.
 class RcResponder {
  public:
-  // Messages that do not ask are acknowledged when so many are not yet, or so long after the first
-  // of them: well before a requester probes (RetransmissionTimeout::kMinProbeNs).
+  // Messages that do not request it are acknowledged once this many are unacknowledged, or this
+  // long after the first of them: well before a requester probes
+  // (RetransmissionTimeout::kMinProbeNs).
   static constexpr uint32_t kUnaskedMessages = 16;
   static constexpr uint64_t kUnaskedNs = 100'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
@@ -36,14 +37,14 @@ class RcResponder {
   RcResponder(verbs::QueuePair* qp, QpDiagnostics* diagnostics)
       : qp_(qp), diagnostics_(diagnostics), message_(qp, diagnostics), builder_(diagnostics) {}
 
-  // Takes the attributes of the transition to RTR. Allocates room for the READs and
-  // atomics to remember.
+  // Applies the attributes of the transition to RTR. Allocates space for the READs and atomics that
+  // must be remembered (to answer duplicates).
   void Start();
   void Stop();
-  // Takes the attributes of a change in SQD: the path, and how many READs and atomics to remember.
+  // Applies a change in SQD: the path, and the number of READs and atomics to remember.
   void OnModified();
 
-  // A request whose state, address and ICRC have been checked.
+  // Handles a request whose state, address and ICRC have been checked.
   void OnRequest(const wire::RocePacket& packet, PollContext& context);
 
   // Whether `psn` is the next one, and no NAK, RNR wait or fatal error is pending.
@@ -52,38 +53,40 @@ class RcResponder {
     return (psn == expected_psn_ || Planted(Fault::kShortOutOfTurn)) && undisturbed &&
            communication_established_;
   }
-  // Whether there is a receive for a SEND Only; true for a WRITE Only.
+  // Whether there is a receive for a SEND Only; always true for a WRITE Only.
   bool HasPlace(wire::Opcode opcode,
                 const wire::ExpectedHeaders::SinglePacketMessage& message) const {
     return opcode != wire::Opcode::kRcSendOnly || message_.HasReceive(message.ext_bytes);
   }
-  // Executes such a packet, a SEND Only or RDMA WRITE Only with a place, whose ICRC is right.
+  // Executes a SEND Only or RDMA WRITE Only for which HasPlace() is true and whose ICRC is right.
   // Returns false, without any effect, if OnRequest() has to handle it.
   bool TryExecute(wire::Opcode opcode, const wire::ExpectedHeaders::SinglePacketMessage& message,
                   PollContext& context);
 
-  // Sends up to `*budget` responses to READs and atomics and takes them off it, and the
-  // acknowledgement that is owed behind them. True when more could be sent at once.
+  // Sends up to `*budget` responses to READs and atomics, subtracts their number from `*budget`,
+  // and then sends the acknowledgement that is owed after them. Returns true if more could be sent
+  // at once.
   bool Transmit(PollContext& context, int* budget);
 
-  // Sends the acknowledgement or NAK that is owed, in the poll that made it. One that is to come
-  // behind responses, or ends the connection, stays for Transmit(), for which the queue pair is
-  // active already. False when there was no room or no buffer: to be called again.
+  // Sends the owed acknowledgement or NAK within the poll in which it arose. One that must follow
+  // responses, or that ends the connection, is left to Transmit(), for which the queue pair is
+  // already active. Returns false if there was no room or no buffer: call it again.
   bool Acknowledge(PollContext& context);
 
-  // Before the queue pair goes: sends what acknowledgement it owes, and says kLastAcks times in all
-  // what it has completed, where there is room in the egress for so many. Nobody answers the
-  // requester afterwards: were that lost, it would count as failed what was done. Nothing when a
-  // READ or atomic came last, whose response has said it.
+  // Call it before the queue pair is destroyed, reset or moved to ERR. Sends the owed
+  // acknowledgement or, if none is owed, the last one again: kLastAcks times in all if the egress
+  // has room. The requester gets no answers afterwards: if the acknowledgement were lost, it would
+  // report requests as failed that were executed. If a READ or atomic came last, its response is
+  // the acknowledgement and none is added.
   static constexpr int kLastAcks = 3;
   void AcknowledgeAtLast(PollContext& context);
 
   uint64_t deadline_ns() const { return unasked_until_ns_; }
   void OnDeadline(PollContext& context);
 
-  // As Endpoint's.
+  // As Endpoint::Prefetch().
   void Prefetch() const { PrefetchLines(this, &resources_); }
-  // What the queue pair's turns to send look at, whether anything is owed or not.
+  // Prefetches what each turn to send reads, whether or not anything is owed.
   void PrefetchOwed() const {
     __builtin_prefetch(this);
     __builtin_prefetch(&resources_);
@@ -95,36 +98,38 @@ class RcResponder {
   void OnMessage(const wire::RocePacket& packet, PollContext& context);
   void OnRead(const wire::RocePacket& packet, PollContext& context);
   void OnAtomic(const wire::RocePacket& packet, PollContext& context);
-  // Room for what has come, which is remembered and answered; null, and the end, when the peer asks
-  // for more at once than was agreed.
+  // Adds a request that is to be remembered and answered. Returns null, and ends the connection, if
+  // the peer has more requests outstanding than agreed.
   ResponderResource* NewResource(uint32_t packets, PollContext& context);
   void CountMessage();
   void Executed(bool last, bool ack_request, PollContext& context);
   void AskForAck(PollContext& context);
-  // A message that does not ask is complete.
+  // Called when a message that does not request an acknowledgement is complete.
   void OnUnasked(PollContext& context);
-  // Everything executed so far is acknowledged by what is about to be sent.
+  // Called when the packet about to be sent acknowledges everything executed so far.
   void Acknowledged();
   void NotReady(PollContext& context);
   void Fatal(uint8_t syndrome, Psn psn, ibv_event_type event);
   memory::AccessResult CheckRemote(uint32_t rkey, uint64_t address, uint32_t bytes, int needed,
                                    uint8_t** at) const;
 
-  bool SendReadResponse(ResponderResource& read, Answer& answer, PollContext& context);
-  bool SendAtomicAck(ResponderResource& atomic, Answer& answer, PollContext& context);
-  // Packet number `packet` of the answer has been handed on.
+  bool SendReadResponse(ResponderResource& read, ResponseRange& response, PollContext& context);
+  bool SendAtomicAck(ResponderResource& atomic, ResponseRange& response, PollContext& context);
+  // Called after packet number `packet` of the response was passed to the egress.
   void Sent(ResponderResource& resource, uint32_t packet, PollContext& context);
   bool SendOwed(PollContext& context);
   bool SendAeth(uint8_t syndrome, Psn psn, uint32_t msn, PollContext& context);
 
-  // First what the requester's turns look at too: with many active queue pairs it is cold.
-  uint64_t unasked_until_ns_ = kNever;  // then messages that did not ask are acknowledged
-  uint32_t unasked_ = 0;                // as many
+  // First the members that the requester's turns read, too: with many active queue pairs they are
+  // not in the cache.
+  uint64_t unasked_until_ns_ = kNever;  // when to acknowledge `unasked_` messages
+  uint32_t unasked_ = 0;                // messages without a request, not yet acknowledged
   bool ack_pending_ = false;
   uint8_t nak_ = 0;     // syndrome, 0 for none
-  bool fatal_ = false;  // the queue pair enters ERR once all that is sent
-  // READs or atomics came last. No acknowledgement names them, since a requester could take it for
-  // their response (rxe does, and completes them without their data), but what came before.
+  bool fatal_ = false;  // the queue pair enters ERR once everything is sent
+  // READs or atomics came last. Acknowledgements then have the PSN of the message before them: with
+  // the PSN of a READ or atomic, a requester could take one for its response (rxe does, and
+  // completes it without its data).
   bool responses_last_ = false;
   Psn expected_psn_;
   uint32_t msn_ = 0;  // 24 bits
@@ -132,15 +137,16 @@ class RcResponder {
   QpDiagnostics* diagnostics_;
   Psn nak_psn_;
   ibv_event_type fatal_event_ = IBV_EVENT_QP_FATAL;
-  Psn message_end_;                 // of responses_last_: behind that message,
-  uint32_t message_msn_ = 0;        // and its number
-  Psn nak_cause_psn_;               // beyond the gap: what its last NAK answered
+  Psn message_end_;                 // if responses_last_: the PSN after that message,
+  uint32_t message_msn_ = 0;        // and its MSN
+  Psn nak_cause_psn_;               // beyond the gap: the PSN that its last NAK answered
   bool sequence_nak_sent_ = false;  // for the gap at expected_psn_
-  bool waiting_after_rnr_ = false;  // for expected_psn_ to come again
+  bool waiting_after_rnr_ = false;  // for expected_psn_ to be sent again
   bool communication_established_ = false;
   InboundMessage message_;
   PacketBuilder builder_;
-  // Answers to be sent, before the NAK or else the ACK. The last: most of it is seldom looked at.
+  // The responses to be sent, before the NAK or else the ACK. Last, because most of it is rarely
+  // used.
   alignas(kCacheLineBytes) ResponderResources resources_;
 };
 

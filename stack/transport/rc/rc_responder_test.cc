@@ -34,19 +34,19 @@ class RcResponderTest : public ::testing::Test {
   TestPair pair_;
 };
 
-TEST_F(RcResponderTest, OnePastTheRegion) {
+TEST_F(RcResponderTest, AWriteOneByteBeyondTheRegionIsRefused) {
   ExpectFailure(IBV_WR_RDMA_WRITE, 5000, Remote((1 << 20) - 4999), pair_.b.key,
                 IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
   // Not even the packets that would have fitted were placed.
   for (uint8_t byte : pair_.b.memory) ASSERT_EQ(byte, 0);
 }
 
-TEST_F(RcResponderTest, UnknownKey) {
+TEST_F(RcResponderTest, AnUnknownKeyIsRefused) {
   ExpectFailure(IBV_WR_RDMA_READ, 10, Remote(), pair_.b.key ^ 1, IBV_WC_REM_ACCESS_ERR,
                 IBV_EVENT_QP_ACCESS_ERR);
 }
 
-TEST_F(RcResponderTest, DeregisteredKeyIsRefusedAtOnce) {
+TEST_F(RcResponderTest, ADeregisteredKeyIsRefusedImmediately) {
   pair_.a.PostSend(IBV_WR_RDMA_WRITE, 0, pair_.a.memory.data(), 10, Remote(), pair_.b.key);
   pair_.RunToEnd();
   ASSERT_EQ(pair_.a.Poll().size(), 1u);
@@ -55,7 +55,7 @@ TEST_F(RcResponderTest, DeregisteredKeyIsRefusedAtOnce) {
                 IBV_EVENT_QP_ACCESS_ERR);
 }
 
-TEST_F(RcResponderTest, KeyWithdrawnInTheMiddleOfARead) {
+TEST_F(RcResponderTest, DeregistrationDuringAReadFailsIt) {
   int responses = 0;
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     if (!from_a && packet.info->operation == Operation::kReadResponse && ++responses == 1) {
@@ -106,7 +106,7 @@ class RcResponderLateTest : public RcResponderTest {
   int responses_ = 0;
 };
 
-TEST_F(RcResponderLateTest, ReadIsAnsweredAgain) {
+TEST_F(RcResponderLateTest, ADuplicateReadIsAnsweredAgain) {
   ReadOnce(5000);
   ComesAgain();
   pair_.Run();
@@ -115,7 +115,7 @@ TEST_F(RcResponderLateTest, ReadIsAnsweredAgain) {
 }
 
 // IB specification 9.4.5: a duplicate may ask for a part, and what it asks for it gets.
-TEST_F(RcResponderLateTest, ARepeatedReadIsAnsweredWithItsOwnLength) {
+TEST_F(RcResponderLateTest, ADuplicateReadGetsTheLengthItRequests) {
   constexpr uint32_t kLength = 10'000;
   for (uint32_t i = 0; i < kLength; ++i) pair_.b.memory[i] = static_cast<uint8_t>(i * 7 + i / 256);
   ReadOnce(kLength);
@@ -176,7 +176,7 @@ TEST_F(RcResponderLateTest, ARepeatedReadIsAnsweredWithItsOwnLength) {
 
 // Late copies, of which the network can make any number, take no room from READs to come: what
 // they ask for the peer has long had.
-TEST_F(RcResponderLateTest, ReadsUnderWayAgainMakeRoomForNewOnes) {
+TEST_F(RcResponderLateTest, DuplicateReadsGiveWayToNewReads) {
   ReadOnce(900'000);
   ComesAgain();
   const uint32_t allowed = TestPair::DefaultAttr().max_dest_rd_atomic;
@@ -190,7 +190,7 @@ TEST_F(RcResponderLateTest, ReadsUnderWayAgainMakeRoomForNewOnes) {
   EXPECT_EQ(pair_.b.endpoint->qp.state(), IBV_QPS_RTS);
 }
 
-TEST_F(RcResponderLateTest, ReadOfARegionThatHasGoneIsDropped) {
+TEST_F(RcResponderLateTest, ADuplicateReadOfADeregisteredRegionIsDropped) {
   ReadOnce(5000);
   const uint32_t other = pair_.b.regions
                              .Register(&pair_.b.pd, pair_.b.memory.data(), 100,
@@ -209,7 +209,7 @@ TEST_F(RcResponderLateTest, ReadOfARegionThatHasGoneIsDropped) {
   ExpectOneSuccess();
 }
 
-TEST_F(RcResponderTest, KeyOfAnotherDomain) {
+TEST_F(RcResponderTest, AKeyOfAnotherDomainIsRefused) {
   memory::ProtectionDomain other{.regions = &pair_.b.regions, .handle = 2};
   const uint32_t foreign =
       pair_.b.regions.Register(&other, pair_.b.memory.data(), 100, IBV_ACCESS_REMOTE_READ)->key;
@@ -217,7 +217,7 @@ TEST_F(RcResponderTest, KeyOfAnotherDomain) {
                 IBV_EVENT_QP_ACCESS_ERR);
 }
 
-TEST_F(RcResponderTest, ReceiveTooSmall) {
+TEST_F(RcResponderTest, ATooSmallReceiveIsALengthError) {
   pair_.b.PostRecv(7, pair_.b.memory.data(), 9);
   ExpectFailure(IBV_WR_SEND, 10, 0, 0, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_FATAL);
   const std::vector<ibv_wc> all = pair_.b.Poll();
@@ -226,7 +226,7 @@ TEST_F(RcResponderTest, ReceiveTooSmall) {
   EXPECT_EQ(all[0].wr_id, 7u);
 }
 
-TEST_F(RcResponderTest, ReceiveInReadOnlyMemory) {
+TEST_F(RcResponderTest, AReceiveInReadOnlyMemoryIsAProtectionError) {
   uint8_t target[16] = {};
   ibv_sge sge{reinterpret_cast<uint64_t>(target), sizeof target,
               pair_.b.regions.Register(&pair_.b.pd, target, sizeof target, 0)->key};
@@ -256,7 +256,7 @@ class RcResponderForgeryTest : public RcResponderTest {
   }
 };
 
-TEST_F(RcResponderForgeryTest, MiddleWithoutFirst) {
+TEST_F(RcResponderForgeryTest, AMiddleWithoutAFirstIsRefused) {
   Forge([](const wire::RocePacket& packet, uint8_t* frame) {
     frame[packet.bth_offset] = static_cast<uint8_t>(wire::Opcode::kRcSendMiddle);
   });
@@ -264,7 +264,7 @@ TEST_F(RcResponderForgeryTest, MiddleWithoutFirst) {
   ExpectFailure(IBV_WR_SEND, 1024, 0, 0, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
-TEST_F(RcResponderForgeryTest, FirstThatIsShort) {
+TEST_F(RcResponderForgeryTest, AShortFirstIsRefused) {
   Forge([](const wire::RocePacket& packet, uint8_t* frame) {
     frame[packet.bth_offset] = static_cast<uint8_t>(wire::Opcode::kRcSendFirst);
   });
@@ -272,7 +272,7 @@ TEST_F(RcResponderForgeryTest, FirstThatIsShort) {
   ExpectFailure(IBV_WR_SEND, 1000, 0, 0, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
-TEST_F(RcResponderForgeryTest, WriteLongerThanItsDmaLength) {
+TEST_F(RcResponderForgeryTest, AWriteLongerThanItsDmaLengthIsRefused) {
   Forge([](const wire::RocePacket& packet, uint8_t* frame) {
     frame[packet.ext_offset + 15] -= 1;  // DMA length
   });
@@ -280,14 +280,14 @@ TEST_F(RcResponderForgeryTest, WriteLongerThanItsDmaLength) {
                 IBV_EVENT_QP_REQ_ERR);
 }
 
-TEST_F(RcResponderForgeryTest, DmaLengthBeyondTheLargestMessage) {
+TEST_F(RcResponderForgeryTest, ADmaLengthAboveTheMaximumIsRefused) {
   Forge(
       [](const wire::RocePacket& packet, uint8_t* frame) { frame[packet.ext_offset + 12] = 0x90; });
   ExpectFailure(IBV_WR_RDMA_READ, 100, Remote(), pair_.b.key, IBV_WC_REM_INV_REQ_ERR,
                 IBV_EVENT_QP_REQ_ERR);
 }
 
-TEST(RcResponderResourcesTest, MoreReadsThanResponderResources) {
+TEST(RcResponderResourcesTest, ReadsBeyondTheResponderResourcesAreRefused) {
   ibv_qp_attr attr = TestPair::DefaultAttr();
   attr.max_dest_rd_atomic = 1;
   TestPair pair(IBV_QPT_RC, &attr);
@@ -338,7 +338,7 @@ TEST_F(RcResponderTest, AcknowledgementsAreCoalesced) {
 }
 
 // The answer is lost once, so that what came before it comes again by itself.
-TEST(RcResponderAnswerTest, NoAcknowledgementNamesAReadOrAnAtomic) {
+TEST(RcResponderAnswerTest, AcknowledgementsSkipReadsAndAtomics) {
   for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD}) {
     TestPair pair;
     Psn written;
@@ -375,7 +375,7 @@ TEST(RcResponderAnswerTest, NoAcknowledgementNamesAReadOrAnAtomic) {
   }
 }
 
-TEST_F(RcResponderTest, OneSequenceNakForAGap) {
+TEST_F(RcResponderTest, AGapGetsOneSequenceNak) {
   int frame_number = 0, naks = 0;
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     if (from_a) return frame_number++ == 2 ? PacketAction::kDrop : PacketAction::kDeliver;
@@ -391,7 +391,7 @@ TEST_F(RcResponderTest, OneSequenceNakForAGap) {
   EXPECT_EQ(pair_.b.counters.sent_seq_nak, 1u);
 }
 
-TEST_F(RcResponderTest, WhatFollowsAnRnrIsDroppedSilently) {
+TEST_F(RcResponderTest, PacketsAfterAnRnrNakAreDroppedSilently) {
   pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
   for (int i = 0; i < 5; ++i) pair_.a.PostSend(IBV_WR_SEND, i, pair_.a.memory.data(), 64);
   pair_.Run();
@@ -400,7 +400,7 @@ TEST_F(RcResponderTest, WhatFollowsAnRnrIsDroppedSilently) {
   EXPECT_EQ(pair_.b.counters.sent_seq_nak, 0u);
 }
 
-TEST_F(RcResponderTest, PacketsFromElsewhereAreDropped) {
+TEST_F(RcResponderTest, PacketsFromAnotherAddressAreDropped) {
   pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
   pair_.b.endpoint->qp.path.destination = Gid::FromIpv4(0xC0000299);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 64);
@@ -410,7 +410,7 @@ TEST_F(RcResponderTest, PacketsFromElsewhereAreDropped) {
 }
 
 // One for each message: a SEND of several packets, a READ when it is accepted, an atomic.
-TEST(RcResponderMsnTest, CountsMessagesFromItsStartThroughTheWrap) {
+TEST(RcResponderMsnTest, CountsMessagesAcrossTheWrap) {
   TestPair pair(IBV_QPT_RC, nullptr, false, nullptr, 0xFFFFFD);
   std::vector<uint32_t> numbers;
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {

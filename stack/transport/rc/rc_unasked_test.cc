@@ -49,7 +49,7 @@ class RcUnaskedTest : public ::testing::Test {
   std::set<uint32_t> asked_;
 };
 
-TEST_F(RcUnaskedTest, ManyShareAnAcknowledgement) {
+TEST_F(RcUnaskedTest, ManyMessagesShareAnAcknowledgement) {
   constexpr int kMessages = 4 * RcResponder::kUnaskedMessages;
   for (int i = 0; i < kMessages; ++i) {
     Send(0);
@@ -64,7 +64,7 @@ TEST_F(RcUnaskedTest, ManyShareAnAcknowledgement) {
   EXPECT_EQ(pair_.a.counters.retransmitted_pkts, 0u);
 }
 
-TEST_F(RcUnaskedTest, TheLastIsAcknowledgedBeforeItIsProbedFor) {
+TEST_F(RcUnaskedTest, TheLastMessageIsAcknowledgedBeforeTheProbe) {
   for (int i = 0; i < 3; ++i) {
     Send(0);
     pair_.Run();
@@ -77,13 +77,13 @@ TEST_F(RcUnaskedTest, TheLastIsAcknowledgedBeforeItIsProbedFor) {
   EXPECT_EQ(pair_.a.counters.tail_probes, 0u);
 }
 
-TEST_F(RcUnaskedTest, WhoWaitsForACompletionAsksForIt) {
+TEST_F(RcUnaskedTest, ASignaledSendRequestsAnAcknowledgement) {
   Send(IBV_SEND_SIGNALED);
   pair_.Run();
   EXPECT_EQ(pair_.a.Poll().size(), 1u);
 }
 
-TEST_F(RcUnaskedTest, AProbeFindsTheOneThatIsLost) {
+TEST_F(RcUnaskedTest, AProbeFindsALostMessage) {
   lost_ = 1;
   Send(0);
   pair_.RunToEnd();
@@ -93,7 +93,7 @@ TEST_F(RcUnaskedTest, AProbeFindsTheOneThatIsLost) {
   EXPECT_EQ(pair_.a.counters.local_ack_timeout_err, 0u);
 }
 
-TEST_F(RcUnaskedTest, APeerThatAnswersOnlyWhatAsksIsAskedBeforeLong) {
+TEST_F(RcUnaskedTest, APeerThatNeverVolunteersIsSoonAskedForAcknowledgements) {
   only_asked_ = true;
   for (int i = 0; i < 40; ++i) {
     Send(0);
@@ -106,7 +106,7 @@ TEST_F(RcUnaskedTest, APeerThatAnswersOnlyWhatAsksIsAskedBeforeLong) {
 }
 
 // Whoever posts more than the queue holds cannot wait for the peer's leisure.
-TEST_F(RcUnaskedTest, AQueueMoreThanHalfFullAsks) {
+TEST_F(RcUnaskedTest, AQueueMoreThanHalfFullRequestsAcknowledgements) {
   constexpr uint32_t kTurn = 32;
   const uint32_t half = pair_.a.endpoint->qp.init().cap.max_send_wr / 2;
   for (const uint32_t count : {half, half + 1}) {
@@ -123,7 +123,7 @@ TEST_F(RcUnaskedTest, AQueueMoreThanHalfFullAsks) {
 }
 
 // It waits for the answers to all before it.
-TEST_F(RcUnaskedTest, WhatAnInvalidationWaitsForAsks) {
+TEST_F(RcUnaskedTest, MessagesBeforeALocalInvalidateRequestAnAcknowledgement) {
   ASSERT_EQ(pair_.b.PostRecv(1, pair_.b.memory.data(), 64), 0);
   ibv_sge sge{reinterpret_cast<uint64_t>(pair_.a.memory.data()), 64, pair_.a.key};
   ibv_send_wr send{}, invalidate{};
@@ -148,7 +148,7 @@ class RcShortTimeoutTest : public RcUnaskedTest {
   RcShortTimeoutTest() : RcUnaskedTest(Attr()) {}
 };
 
-TEST_F(RcShortTimeoutTest, EveryMessageAsks) {
+TEST_F(RcShortTimeoutTest, EveryMessageRequestsAnAcknowledgement) {
   Send(0);
   pair_.Run();
   EXPECT_TRUE(last_asked_);

@@ -1,4 +1,5 @@
-// Which gaps in the answers to READs and atomics were asked for again, and are still awaited.
+// Tracks the gaps in responses to READs and atomics that were requested again and are still
+// awaited.
 #ifndef POLLUX_STACK_TRANSPORT_RC_READ_GAP_TRACKER_H_
 #define POLLUX_STACK_TRANSPORT_RC_READ_GAP_TRACKER_H_
 
@@ -11,36 +12,36 @@
 
 namespace pollux::transport {
 
-// In the order asked. The peer answers in that order, so that an answer to something asked later
-// proves a repetition, or its answer, lost: nothing is asked for twice within a round trip, and no
-// clock is needed. Owned by one worker.
+// Gaps are kept in the order in which they were requested. The peer answers in that order, so that
+// a response to a later request proves an earlier repetition, or its response, lost: nothing is
+// requested twice within a round trip, and no clock is needed. Owned by one worker.
 class ReadGapTracker {
  public:
-  // As many repetitions as a responder takes beside the answers under way
-  // (ResponderResources::kMaxRepeats). A gap beyond that waits until one of them is answered.
+  // As many repetitions as a responder accepts in addition to the responses in progress
+  // (ResponderResources::kMaxRepeats). A further gap waits until one of them is answered.
   static constexpr uint32_t kMax = 16;
 
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ == kMax; }
   void Clear() { size_ = 0; }
 
-  // [begin, end) was asked for again when `sent_end` was one past the highest PSN ever sent. What
-  // was asked of it before is forgotten. Kept only if there is room.
+  // [begin, end) was requested again when `sent_end` was one past the highest PSN ever sent.
+  // Replaces an earlier gap that contains `begin`. Kept only if there is room.
   void Asked(Psn begin, Psn end, Psn sent_end) {
     Remove([&](const Gap& gap) { return gap.Holds(begin); });
     if (!full()) gaps_[size_++] = {.begin = begin, .end = end, .sent_end = sent_end};
   }
-  // Whether anything of [begin, end) is awaited.
+  // Whether any part of [begin, end) is awaited.
   bool Awaits(Psn begin, Psn end) const {
     return std::any_of(gaps_.begin(), gaps_.begin() + size_, [&](const Gap& gap) {
       return Before(gap.begin, end) && Before(begin, gap.end);
     });
   }
-  // An answer with `psn` came. Forgets the gaps that are closed, and those whose repetition it
-  // proves lost. `una`: what lies before it has arrived, as has what is in `arrived`. True when
-  // one was lost.
+  // A response with `psn` arrived. Removes the gaps that are closed, and those whose repetition it
+  // proves lost; returns true if one was lost. Everything before `una` and in `arrived` has
+  // arrived.
   bool OnAnswer(Psn psn, Psn una, const ReceivedPsnBitmap& arrived) {
-    uint32_t later = size_;  // one past the last gap that was asked for before what is answered
+    uint32_t later = size_;  // one past the last gap requested before the answered one
     while (later > 0 && !gaps_[later - 1].OlderThan(psn)) --later;
     for (uint32_t i = size_; i-- > later;) {
       if (gaps_[i].Holds(psn)) later = i;
@@ -53,14 +54,14 @@ class ReadGapTracker {
       const Psn begin = Before(gap.begin, una) ? una : gap.begin;
       const auto wanted = static_cast<uint32_t>(Distance(begin, gap.end));
       const uint32_t here = arrived.Until(false, begin, wanted);
-      // Of an answer that comes in order, what precedes `psn` is lost.
+      // The packets of a response arrive in order: those before `psn` are lost.
       const bool torn = Before(begin + here, psn);
       lost |= torn;
       return torn || here == wanted;
     });
     return lost;
   }
-  // Nothing from `psn` on is awaited any more.
+  // Removes all gaps that extend past `psn`.
   void ForgetFrom(Psn psn) {
     Remove([&](const Gap& gap) { return Before(psn, gap.end); });
   }
@@ -69,7 +70,7 @@ class ReadGapTracker {
   struct Gap {
     Psn begin, end, sent_end;
     bool Holds(Psn psn) const { return !Before(psn, begin) && Before(psn, end); }
-    // Whether `psn` was first sent after it was asked for.
+    // Whether `psn` was first sent after the gap was requested.
     bool OlderThan(Psn psn) const { return !Before(psn, sent_end); }
   };
   template <typename Condition>

@@ -24,7 +24,7 @@ class ReadGapTrackerTest : public ::testing::Test {
   ReadGapTracker repairs_;
 };
 
-TEST_F(ReadGapTrackerTest, AGapIsAwaitedUntilItIsClosed) {
+TEST_F(ReadGapTrackerTest, AGapIsPendingUntilItIsClosed) {
   Ask(3, 5);
   EXPECT_TRUE(Awaits(0, 10));
   EXPECT_TRUE(Awaits(4, 5));
@@ -37,7 +37,7 @@ TEST_F(ReadGapTrackerTest, AGapIsAwaitedUntilItIsClosed) {
   EXPECT_TRUE(repairs_.empty());
 }
 
-TEST_F(ReadGapTrackerTest, WhatWasRetiredOfAGapHasArrived) {
+TEST_F(ReadGapTrackerTest, RetiredPacketsOfAGapCountAsArrived) {
   Ask(0, 3);
   EXPECT_FALSE(Arrive(0));
   EXPECT_TRUE(arrived_.Take(At(0)));
@@ -47,7 +47,7 @@ TEST_F(ReadGapTrackerTest, WhatWasRetiredOfAGapHasArrived) {
   EXPECT_TRUE(repairs_.empty());
 }
 
-TEST_F(ReadGapTrackerTest, AnAnswerToALaterRepetitionProvesTheEarlierLost) {
+TEST_F(ReadGapTrackerTest, AResponseToALaterRepetitionProvesAnEarlierOneLost) {
   Ask(3, 5);
   Ask(12, 13);
   Ask(25, 27);
@@ -56,7 +56,7 @@ TEST_F(ReadGapTrackerTest, AnAnswerToALaterRepetitionProvesTheEarlierLost) {
   EXPECT_TRUE(Awaits(25, 27));
 }
 
-TEST_F(ReadGapTrackerTest, AnAnswerToWhatWasFirstSentLaterProvesIt) {
+TEST_F(ReadGapTrackerTest, AResponseToALaterRequestProvesARepetitionLost) {
   Ask(3, 5);
   sent_ = 40;
   Ask(12, 13);
@@ -66,14 +66,14 @@ TEST_F(ReadGapTrackerTest, AnAnswerToWhatWasFirstSentLaterProvesIt) {
   EXPECT_TRUE(Awaits(12, 13));
 }
 
-TEST_F(ReadGapTrackerTest, APartWithoutTheBeginningIsALoss) {
+TEST_F(ReadGapTrackerTest, AResponseWithoutTheStartOfTheGapIsALoss) {
   Ask(3, 6);
   EXPECT_FALSE(Arrive(3));
   EXPECT_TRUE(Arrive(5));
   EXPECT_TRUE(repairs_.empty());
 }
 
-TEST_F(ReadGapTrackerTest, AskedAgainIsTheLatest) {
+TEST_F(ReadGapTrackerTest, ARepeatedRequestBecomesTheLatest) {
   Ask(3, 5);
   Ask(12, 13);
   Ask(3, 5);
@@ -82,7 +82,7 @@ TEST_F(ReadGapTrackerTest, AskedAgainIsTheLatest) {
   EXPECT_FALSE(Awaits(12, 13));
 }
 
-TEST_F(ReadGapTrackerTest, ForgetsWhatIsSentAgainAnyway) {
+TEST_F(ReadGapTrackerTest, ForgetFromDropsLaterGaps) {
   Ask(3, 5);
   Ask(12, 14);
   Ask(25, 27);
@@ -93,7 +93,7 @@ TEST_F(ReadGapTrackerTest, ForgetsWhatIsSentAgainAnyway) {
   EXPECT_TRUE(repairs_.empty());
 }
 
-TEST_F(ReadGapTrackerTest, OneMoreThanItHoldsIsNotKept) {
+TEST_F(ReadGapTrackerTest, GapsAboveTheMaximumAreNotTracked) {
   for (uint32_t i = 0; i < ReadGapTracker::kMax; ++i) {
     EXPECT_FALSE(repairs_.full());
     Ask(2 * i, 2 * i + 1);

@@ -1,4 +1,4 @@
-// Which responses to READs and atomics have arrived and are not retired yet.
+// The responses to READs and atomics that have arrived and are not yet retired.
 #ifndef POLLUX_STACK_TRANSPORT_RC_RECEIVED_PSN_BITMAP_H_
 #define POLLUX_STACK_TRANSPORT_RC_RECEIVED_PSN_BITMAP_H_
 
@@ -12,7 +12,7 @@
 
 namespace pollux::transport {
 
-// A set of PSNs, all of which lie within kSpan of each other: the caller keeps fewer in flight.
+// A set of PSNs that must lie within kSpan of each other: the caller keeps fewer in flight.
 class ReceivedPsnBitmap {
  public:
   static constexpr uint32_t kSpan = 512;  // PSNs
@@ -23,20 +23,21 @@ class ReceivedPsnBitmap {
   }
   bool empty() const { return count_ == 0; }
   bool Has(Psn psn) const { return (words_[Word(psn)] & Bit(psn)) != 0; }
-  // A PSN that is not in it yet.
+  // `psn` must not be in the set.
   void Add(Psn psn) {
     words_[Word(psn)] |= Bit(psn);
     ++count_;
   }
-  // Takes `psn` out; false when it is not in it.
+  // Removes `psn`. Returns false if it is not in the set.
   bool Take(Psn psn) {
     if (count_ == 0 || !Has(psn)) return false;
     words_[Word(psn)] &= ~Bit(psn);
     --count_;
     return true;
   }
-  // How many of the `count` PSNs from `first` on lie before the next one that is in the set (or is
-  // not, with `present` false): `count` when there is none. `count` is at most kSpan.
+  // Returns the number of the `count` PSNs from `first` on that precede the next one in the set
+  // (with `present` false: the next one that is not in the set), or `count` if there is none.
+  // `count` is at most kSpan.
   uint32_t Until(bool present, Psn first, uint32_t count) const {
     if (count_ == 0) return present ? count : 0;
     for (uint32_t n = 0; n < count;) {

@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint32_t kSpan = ReceivedPsnBitmap::kSpan;
 
-TEST(ReceivedPsnBitmapTest, TakesOutWhatWasAddedOnce) {
+TEST(ReceivedPsnBitmapTest, TakeRemovesAnAddedPsnOnce) {
   ReceivedPsnBitmap arrived;
   EXPECT_TRUE(arrived.empty());
   EXPECT_FALSE(arrived.Take(Psn(7)));
@@ -21,7 +21,7 @@ TEST(ReceivedPsnBitmapTest, TakesOutWhatWasAddedOnce) {
   EXPECT_TRUE(arrived.empty());
 }
 
-TEST(ReceivedPsnBitmapTest, AWholeSpanAcrossTheWrap) {
+TEST(ReceivedPsnBitmapTest, HoldsAWholeSpanAcrossTheWrap) {
   const Psn first(0xFFFFFF - 100);
   ReceivedPsnBitmap arrived;
   for (uint32_t i = 0; i < kSpan; ++i) arrived.Add(first + i);
@@ -57,7 +57,7 @@ TEST(ReceivedPsnBitmapTest, FindsGapsAcrossWords) {
   }
 }
 
-TEST(ReceivedPsnBitmapTest, ClearForgets) {
+TEST(ReceivedPsnBitmapTest, ClearRemovesAllPsns) {
   ReceivedPsnBitmap arrived;
   arrived.Add(Psn(3));
   arrived.Clear();

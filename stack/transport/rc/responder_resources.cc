@@ -26,14 +26,14 @@ void ResponderResources::Resize(uint32_t capacity) {
 ResponderResource* ResponderResources::Add(Psn first_psn, uint32_t packets) {
   if (capacity_ == 0) return nullptr;
   if (tail_ - head_ == capacity_) {
-    // A peer that sends a new READ or atomic has the answer to the oldest: a repetition under way
+    // A peer that sends a new READ or atomic has the response to the oldest: a repetition under way
     // answers a duplicate that came late.
-    if (At(head_).answer.active() && !At(head_).answered()) return nullptr;
+    if (At(head_).response.active() && !At(head_).answered()) return nullptr;
     if (due_ == head_++) due_ = head_;
   }
   ResponderResource& entry = At(tail_++);
   entry = ResponderResource{.first_psn = first_psn, .packets = packets};
-  entry.answer.end = packets;
+  entry.response.end = packets;
   return &entry;
 }
 
@@ -49,21 +49,22 @@ ResponderResource* ResponderResources::Find(Psn psn) {
 
 bool ResponderResources::Repeat(ResponderResource& resource, uint32_t begin, uint32_t end,
                                 uint16_t cut) {
-  Answer& answer = resource.answer;
-  const Answer wanted{.next = begin, .end = end, .cut = cut};
-  const bool reaches_as_far = end > answer.end || (end == answer.end && cut <= answer.cut);
-  const bool ends_within = end < answer.end ? cut == 0 : end == answer.end && cut == answer.cut;
+  ResponseRange& response = resource.response;
+  const ResponseRange wanted{.next = begin, .end = end, .cut = cut};
+  const bool reaches_as_far = end > response.end || (end == response.end && cut <= response.cut);
+  const bool ends_within =
+      end < response.end ? cut == 0 : end == response.end && cut == response.cut;
   uint32_t index = head_;
   while (&At(index) != &resource) ++index;
-  if (!answer.active() || (begin <= answer.next && reaches_as_far)) {
-    answer = wanted;
+  if (!response.active() || (begin <= response.next && reaches_as_far)) {
+    response = wanted;
     resource.repeated = true;
     if (index - head_ < due_ - head_) due_ = index;
     return true;
   }
-  if (begin >= answer.next && ends_within) return true;  // it comes in its turn
+  if (begin >= response.next && ends_within) return true;  // it comes in its turn
   if (repeat_tail_ - repeat_head_ == kMaxRepeats) return false;
-  repeats_[repeat_tail_++ % kMaxRepeats] = {.index = index, .answer = wanted};
+  repeats_[repeat_tail_++ % kMaxRepeats] = {.index = index, .response = wanted};
   resource.repeated = true;
   return true;
 }
@@ -72,17 +73,17 @@ ResponderResources::Due ResponderResources::Next() {
   for (; repeat_head_ != repeat_tail_; ++repeat_head_) {
     Repetition& repeat = repeats_[repeat_head_ % kMaxRepeats];
     const bool remembered = repeat.index - head_ < tail_ - head_;
-    if (remembered && repeat.answer.active()) return {&At(repeat.index), &repeat.answer};
+    if (remembered && repeat.response.active()) return {&At(repeat.index), &repeat.response};
   }
   for (; due_ != tail_; ++due_) {
-    if (At(due_).answer.active()) return {&At(due_), &At(due_).answer};
+    if (At(due_).response.active()) return {&At(due_), &At(due_).response};
   }
   return {};
 }
 
 void ResponderResources::Cancel() {
   repeat_head_ = repeat_tail_;
-  for (uint32_t i = head_; i != tail_; ++i) At(i).answer.next = At(i).answer.end;
+  for (uint32_t i = head_; i != tail_; ++i) At(i).response.next = At(i).response.end;
 }
 
 }  // namespace pollux::transport

@@ -1,4 +1,4 @@
-// What a responder remembers of READs and atomics, and which of their answers are still to be sent.
+// The READs and atomics that a responder remembers, and which of their responses are to be sent.
 #ifndef POLLUX_STACK_TRANSPORT_RC_RESPONDER_RESOURCES_H_
 #define POLLUX_STACK_TRANSPORT_RC_RESPONDER_RESOURCES_H_
 
@@ -11,74 +11,74 @@
 
 namespace pollux::transport {
 
-// Packets of an answer, by their number in the request as it was first asked: [next, end) are to be
-// sent.
-struct Answer {
+// Packets of a response, numbered as in the original request: [next, end) are to be sent.
+struct ResponseRange {
   uint32_t next = 0;
   uint32_t end = 0;
-  uint16_t cut = 0;    // bytes that the last one lacks of what the first request has there
-  bool begun = false;  // a packet of it was sent
+  uint16_t cut = 0;    // bytes that the last one is shorter than in the original response
+  bool begun = false;  // a packet of it has been sent
   bool active() const { return next != end; }
 };
 
-// A READ or atomic as it was first asked.
+// A READ or atomic as originally requested.
 struct ResponderResource {
   Psn first_psn;
   uint32_t packets = 0;
   wire::Reth reth;  // of a READ
   bool atomic = false;
-  uint64_t original = 0;  // what an atomic found
-  Answer answer;
-  uint32_t sent = 0;      // packets below this number were sent before
-  bool repeated = false;  // a duplicate of the request came
+  uint64_t original = 0;  // the original value, for an atomic
+  ResponseRange response;
+  uint32_t sent = 0;      // packets below this number have been sent
+  bool repeated = false;  // a duplicate of the request has arrived
   bool answered() const { return sent == packets; }
 };
 
-// Memory is taken by Start() and Resize() alone. Source: IB specification 9.7.5.1.2, 9.4.5
+// Memory is allocated only by Start() and Resize(). Source: IB specification 9.7.5.1.2, 9.4.5
 // (duplicates).
 class ResponderResources {
  public:
-  // Repetitions beside answers under way: a requester that asks gap by gap has one at a time for
-  // each request. What comes on top is dropped, and asked for again.
+  // Repeated responses that may be pending in addition to the original ones: a requester that asks
+  // for one gap at a time has one per request. Further duplicates are dropped, and requested again.
   static constexpr uint32_t kMaxRepeats = 16;
 
-  // Room for `capacity` READs and atomics.
+  // Allocates space for `capacity` READs and atomics.
   void Start(uint32_t capacity);
-  // Forgets the oldest of those that do not fit: whoever lowers the number knows that the peer has
-  // no more under way.
+  // Removes the oldest if not all fit: programs lower the number only if the peer has no more
+  // outstanding.
   void Resize(uint32_t capacity);
   void Clear() { head_ = tail_ = due_ = repeat_head_ = repeat_tail_ = 0; }
 
-  // Forgets the oldest when there is no room. Null when that one is not answered yet: the peer has
-  // more outstanding than was agreed.
+  // Adds an entry, replacing the oldest if there is no room. Returns null if that one is not
+  // answered yet: the peer has more outstanding than agreed.
   ResponderResource* Add(Psn first_psn, uint32_t packets);
-  // The one that `psn` belongs to, or null.
+  // Returns the entry that contains `psn`, or null.
   ResponderResource* Find(Psn psn);
-  // A duplicate wants packets [begin, end) of it, the last one without `cut` of its bytes. One that
-  // covers what is still to be sent starts the answer anew from there, as those who go back want
-  // it; any other is sent beside the answer. False when there is no room for it.
+  // A duplicate requests packets [begin, end) of `resource`, the last one shortened by `cut` bytes.
+  // A duplicate that includes all packets not yet sent restarts the response at `begin`, as a
+  // go-back-N requester expects; any other is answered in addition to the response in progress.
+  // Returns false if there is no room for it.
   bool Repeat(ResponderResource& resource, uint32_t begin, uint32_t end, uint16_t cut = 0);
 
   struct Due {
     ResponderResource* resource = nullptr;  // null: nothing is to be sent
-    Answer* answer = nullptr;
+    ResponseRange* response = nullptr;
   };
-  // Repetitions first, for whoever asks waits; then the oldest.
+  // Returns repetitions first, because the requester waits for them, then the oldest response.
   Due Next();
-  // Nothing that is due is sent any more.
+  // Cancels all responses that are due.
   void Cancel();
 
  private:
   struct Repetition {
     uint32_t index = 0;
-    Answer answer;
+    ResponseRange response;
   };
   ResponderResource& At(uint32_t index) { return resources_[index & mask_]; }
 
   uint32_t capacity_ = 0;
-  uint32_t mask_ = 0;             // of the slots, a power of two
-  uint32_t head_ = 0, tail_ = 0;  // remembered; they run freely
-  uint32_t due_ = 0;              // no answer before it is active
+  uint32_t mask_ = 0;             // the number of slots, a power of two, minus 1
+  uint32_t head_ = 0, tail_ = 0;  // the remembered ones; not reduced modulo the size
+  uint32_t due_ = 0;              // no response before it is active
   std::unique_ptr<ResponderResource[]> resources_;
   uint32_t repeat_head_ = 0, repeat_tail_ = 0;
   std::array<Repetition, kMaxRepeats> repeats_;

@@ -18,17 +18,17 @@ class ResponderResourcesTest : public ::testing::Test {
   std::vector<uint32_t> Send(uint32_t most) {
     std::vector<uint32_t> sent;
     while (sent.size() < most) {
-      const auto [resource, answer] = resources_.Next();
+      const auto [resource, response] = resources_.Next();
       if (resource == nullptr) break;
-      sent.push_back(static_cast<uint32_t>(Distance(kFirst, resource->first_psn + answer->next)));
-      resource->sent = std::max(resource->sent, ++answer->next);
+      sent.push_back(static_cast<uint32_t>(Distance(kFirst, resource->first_psn + response->next)));
+      resource->sent = std::max(resource->sent, ++response->next);
     }
     return sent;
   }
   ResponderResources resources_;
 };
 
-TEST_F(ResponderResourcesTest, AnswersInOrder) {
+TEST_F(ResponderResourcesTest, ResponsesAreSentInOrder) {
   resources_.Add(kFirst, 2);
   resources_.Add(kFirst + 2, 3);
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{0, 1, 2, 3, 4}));
@@ -46,14 +46,14 @@ TEST_F(ResponderResourcesTest, FindsByAnyPsnOfARequest) {
 }
 
 // PSNs come again after 2^24 packets, which may be writes for the most part.
-TEST_F(ResponderResourcesTest, FindsTheNewestOfTheSamePsn) {
+TEST_F(ResponderResourcesTest, FindReturnsTheNewestOfEqualPsns) {
   ASSERT_NE(resources_.Add(kFirst, 1), nullptr);
   Send(1);
   ResponderResource* now = resources_.Add(kFirst, 1);
   EXPECT_EQ(resources_.Find(kFirst), now);
 }
 
-TEST_F(ResponderResourcesTest, OneMoreThanAgreedIsRefusedWhileTheOldestIsNotAnswered) {
+TEST_F(ResponderResourcesTest, ARequestAboveTheCapacityIsRefusedUntilTheOldestIsAnswered) {
   for (uint32_t i = 0; i < kCapacity; ++i) ASSERT_NE(resources_.Add(kFirst + i, 1), nullptr);
   EXPECT_EQ(resources_.Add(kFirst + kCapacity, 1), nullptr);
   Send(1);
@@ -62,7 +62,7 @@ TEST_F(ResponderResourcesTest, OneMoreThanAgreedIsRefusedWhileTheOldestIsNotAnsw
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{1, 2, 3, 4}));
 }
 
-TEST_F(ResponderResourcesTest, AnotherCapacityKeepsTheNewest) {
+TEST_F(ResponderResourcesTest, ResizeKeepsTheNewest) {
   for (uint32_t i = 0; i < 3; ++i) ASSERT_NE(resources_.Add(kFirst + i, 1), nullptr);
   Send(2);
   resources_.Resize(2);
@@ -80,7 +80,7 @@ TEST_F(ResponderResourcesTest, AnotherCapacityKeepsTheNewest) {
   EXPECT_EQ(resources_.Add(kFirst + 9, 1), nullptr);
 }
 
-TEST_F(ResponderResourcesTest, NoCapacityNoResource) {
+TEST_F(ResponderResourcesTest, ZeroCapacityHoldsNoResource) {
   resources_.Start(0);
   EXPECT_EQ(resources_.Add(kFirst, 1), nullptr);
   EXPECT_EQ(resources_.Find(kFirst), nullptr);
@@ -95,21 +95,21 @@ TEST_F(ResponderResourcesTest, AnAnsweredRequestIsAnsweredAgain) {
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{2, 3}));
 }
 
-TEST_F(ResponderResourcesTest, ARepetitionOfAllThatIsLeftStartsItAnew) {
+TEST_F(ResponderResourcesTest, ARepetitionUpToTheEndRestartsTheResponse) {
   ResponderResource* read = resources_.Add(kFirst, 8);
   Send(5);
   EXPECT_TRUE(resources_.Repeat(*read, 2, 8));
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{2, 3, 4, 5, 6, 7}));
 }
 
-TEST_F(ResponderResourcesTest, AGapIsFilledBesideTheAnswer) {
+TEST_F(ResponderResourcesTest, AGapIsFilledBesideTheResponse) {
   ResponderResource* read = resources_.Add(kFirst, 8);
   Send(5);
   EXPECT_TRUE(resources_.Repeat(*read, 2, 4));
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{2, 3, 5, 6, 7}));
 }
 
-TEST_F(ResponderResourcesTest, WhatIsStillToComeIsNotSentTwice) {
+TEST_F(ResponderResourcesTest, ARepetitionOfUnsentPacketsIsNotSentTwice) {
   ResponderResource* read = resources_.Add(kFirst, 8);
   Send(2);
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5));
@@ -117,11 +117,11 @@ TEST_F(ResponderResourcesTest, WhatIsStillToComeIsNotSentTwice) {
 }
 
 // It ends inside a packet that the answer has whole, or the answer inside one that it has whole.
-TEST_F(ResponderResourcesTest, OneThatEndsElsewhereInAPacketIsNotInTheAnswer) {
+TEST_F(ResponderResourcesTest, OneThatEndsElsewhereInAPacketIsNotInTheResponse) {
   ResponderResource* read = resources_.Add(kFirst, 8);
   Send(2);
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100));
-  EXPECT_EQ(resources_.Next().answer->cut, 100u);
+  EXPECT_EQ(resources_.Next().response->cut, 100u);
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{3, 4, 2, 3, 4, 5, 6, 7}));
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100));
   EXPECT_EQ(Send(1), (std::vector<uint32_t>{3}));
@@ -129,14 +129,14 @@ TEST_F(ResponderResourcesTest, OneThatEndsElsewhereInAPacketIsNotInTheAnswer) {
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{4}));
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100));
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5)) << "anew";
-  EXPECT_EQ(resources_.Next().answer->cut, 0u);
+  EXPECT_EQ(resources_.Next().response->cut, 0u);
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{3, 4}));
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5));
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100)) << "beside";
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{3, 4, 3, 4}));
 }
 
-TEST_F(ResponderResourcesTest, RepetitionsBesideAnswersAreBounded) {
+TEST_F(ResponderResourcesTest, RepetitionsBesideResponsesAreBounded) {
   ResponderResource* read = resources_.Add(kFirst, 8);
   Send(5);
   for (uint32_t i = 0; i < ResponderResources::kMaxRepeats; ++i) {
@@ -147,7 +147,7 @@ TEST_F(ResponderResourcesTest, RepetitionsBesideAnswersAreBounded) {
   EXPECT_TRUE(resources_.Repeat(*read, 1, 2));
 }
 
-TEST_F(ResponderResourcesTest, ARepetitionOfWhatIsForgottenIsNotSent) {
+TEST_F(ResponderResourcesTest, ARepetitionOfAnEvictedRequestIsNotSent) {
   ResponderResource* read = resources_.Add(kFirst, 2);
   Send(100);
   resources_.Repeat(*read, 0, 2);
@@ -160,7 +160,7 @@ TEST_F(ResponderResourcesTest, ARepetitionOfWhatIsForgottenIsNotSent) {
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{2, 3, 4, 5}));
 }
 
-TEST_F(ResponderResourcesTest, CancelledAnswersAreNotSent) {
+TEST_F(ResponderResourcesTest, CancelledResponsesAreNotSent) {
   ResponderResource* read = resources_.Add(kFirst, 8);
   Send(5);
   resources_.Repeat(*read, 2, 4);

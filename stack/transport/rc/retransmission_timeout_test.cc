@@ -22,7 +22,7 @@ RttEstimator Measured(uint64_t ns) {
   return rtt;
 }
 
-TEST(RetransmissionTimeoutTest, TheAckTimeoutDoublesTwiceAtMost) {
+TEST(RetransmissionTimeoutTest, TheAckTimeoutDoublesAtMostTwice) {
   constexpr uint8_t kCode = 14;  // 67 ms
   const uint64_t asked_ns = wire::TimeoutCodeNs(kCode);
   EXPECT_EQ(RetransmissionTimeout::AckNs(Asked(kCode, 7), 7), asked_ns);
@@ -39,7 +39,7 @@ TEST(RetransmissionTimeoutTest, ALongAckTimeoutIsNotRaised) {
   EXPECT_EQ(RetransmissionTimeout::AckNs(Asked(kCode, 7), 0), wire::TimeoutCodeNs(kCode));
 }
 
-TEST(RetransmissionTimeoutTest, ProbesComeAfterTheRoundTripAndNotBelowTheirFloor) {
+TEST(RetransmissionTimeoutTest, TheProbeTimeIsTheRoundTripButNotBelowItsMinimum) {
   const RttEstimator unknown, quick = Measured(10'000), slow = Measured(2'000'000);
   for (const bool lossy : {false, true}) {
     EXPECT_EQ(RetransmissionTimeout::ProbeNs(unknown, lossy), RetransmissionTimeout::kFirstProbeNs);

@@ -1,4 +1,4 @@
-// How long an answer takes, measured one PSN at a time.
+// Estimates how long a response takes, by timing one PSN at a time.
 #ifndef POLLUX_STACK_TRANSPORT_RC_RTT_ESTIMATOR_H_
 #define POLLUX_STACK_TRANSPORT_RC_RTT_ESTIMATOR_H_
 
@@ -10,23 +10,23 @@
 
 namespace pollux::transport {
 
-// Smoothed as RFC 6298 section 2 has it.
+// Smoothed as in RFC 6298 section 2.
 class RttEstimator {
  public:
   void Reset() { *this = RttEstimator(); }
-  // Begins to time `psn`, unless another is being timed.
+  // Begins to time `psn`, unless another PSN is being timed.
   void Start(Psn psn, uint64_t now_ns) {
     if (started_ns_ != kNever) return;
     psn_ = psn;
     started_ns_ = now_ns;
   }
-  // After something was sent again an answer could be to either.
+  // After a retransmission, a response may belong to either transmission (Karn's algorithm).
   void Cancel() { started_ns_ = kNever; }
-  // The same of [begin, end) alone, when what comes behind it does not wait for it.
+  // The same, only for [begin, end): later responses do not wait for their retransmission.
   void Cancel(Psn begin, Psn end) {
     if (!Before(psn_, begin) && Before(psn_, end)) Cancel();
   }
-  // Everything before `una` is answered.
+  // Everything before `una` has been answered.
   void Answered(Psn una, uint64_t now_ns) {
     if (started_ns_ == kNever || !Before(psn_, una)) return;
     const uint64_t sample = now_ns - started_ns_;
@@ -43,7 +43,7 @@ class RttEstimator {
 
   // 0 until measured.
   uint64_t smoothed_ns() const { return smoothed_ns_; }
-  // What an answer seldom exceeds.
+  // A time that responses rarely exceed.
   uint64_t most_ns() const { return smoothed_ns_ + 4 * deviation_ns_; }
 
  private:

@@ -7,7 +7,7 @@
 namespace pollux::transport {
 namespace {
 
-TEST(ReadWindowTest, IsOfBytesAndOfPackets) {
+TEST(ReadWindowTest, IsLimitedByBytesAndPackets) {
   EXPECT_EQ(ReadWindow(256), kMaxReadWindow);
   EXPECT_EQ(ReadWindow(512), kMaxReadWindow);
   EXPECT_EQ(ReadWindow(1024), 192u);
@@ -15,7 +15,7 @@ TEST(ReadWindowTest, IsOfBytesAndOfPackets) {
 }
 
 // In powers of two.
-TEST(ReadRequestPacketsTest, TheWindowIsShared) {
+TEST(ReadRequestPacketsTest, TheWindowIsDividedByTheDepth) {
   EXPECT_EQ(ReadRequestPackets(0, 1024), 128u);
   EXPECT_EQ(ReadRequestPackets(1, 1024), 128u);
   EXPECT_EQ(ReadRequestPackets(2, 1024), 64u);
@@ -68,7 +68,7 @@ class SendCursorTest : public ::testing::Test {
   SendCursor cursor_{&pair_.a.endpoint->qp};
 };
 
-TEST_F(SendCursorTest, RequestsEndAtTheSamePlacesWhereverTheyAreResumed) {
+TEST_F(SendCursorTest, RequestBoundariesDoNotDependOnWhereReadsResume) {
   const verbs::SendWqe& read = pair_.a.endpoint->qp.sq(1);
   EXPECT_EQ(cursor_.RequestEnd(read, 0), 32u);
   EXPECT_EQ(cursor_.RequestEnd(read, 31), 32u);
@@ -76,7 +76,7 @@ TEST_F(SendCursorTest, RequestsEndAtTheSamePlacesWhereverTheyAreResumed) {
   EXPECT_EQ(cursor_.RequestEnd(read, 65), 70u);
 }
 
-TEST_F(SendCursorTest, CountsWhatItWaitsFor) {
+TEST_F(SendCursorTest, CountsOutstandingReadsAndPackets) {
   PassAll();
   ExpectAt(4, 0);
   ExpectWaitsFor(4, 71);
@@ -105,7 +105,7 @@ TEST_F(SendCursorTest, MovesBackToAnyPsn) {
   ExpectWaitsFor(4, 71);
 }
 
-TEST_F(SendCursorTest, AnswersTakeOffWhatItWaitsFor) {
+TEST_F(SendCursorTest, ResponsesReduceTheOutstandingCounts) {
   PassAll();
   pair_.a.endpoint->qp.CompleteSend(IBV_WC_SUCCESS);  // the SEND
   const Psn read = kFirst + 3;
@@ -115,7 +115,7 @@ TEST_F(SendCursorTest, AnswersTakeOffWhatItWaitsFor) {
   ExpectWaitsFor(1, 1);
 }
 
-TEST_F(SendCursorTest, WhatItHasNotPassedIsNotTakenOff) {
+TEST_F(SendCursorTest, ResponsesBeyondTheCursorDoNotReduceTheCounts) {
   PassAll();
   pair_.a.endpoint->qp.CompleteSend(IBV_WC_SUCCESS);
   const Psn read = kFirst + 3;
@@ -131,7 +131,7 @@ TEST_F(SendCursorTest, WhatItHasNotPassedIsNotTakenOff) {
   EXPECT_FALSE(cursor_.Beyond(read + 32));
 }
 
-TEST_F(SendCursorTest, IsTakenAlongByWhatCompletes) {
+TEST_F(SendCursorTest, CatchUpMovesPastCompletedRequests) {
   PassAll();
   cursor_.MoveTo(kFirst, kFirst);
   pair_.a.endpoint->qp.CompleteSend(IBV_WC_SUCCESS);

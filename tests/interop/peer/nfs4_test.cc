@@ -49,7 +49,7 @@ T DecodedWhole(const std::vector<uint8_t>& bytes) {
 const SessionId kSession{{0x0102030405060708, 0x1112131415161718}};
 const Stateid kStateid{.seqid = 7, .other = 0x2122232425262728, .other_end = 0x31323334};
 
-TEST(Nfs4, ACompoundInASession) {
+TEST(Nfs4, ASessionCompoundIsEncoded) {
   const Compound<Sequence, Putrootfh, Getfh> compound{
       {Sequence{.session = kSession, .sequenceid = 3}, {}, {}}};
   EXPECT_EQ(Encoded(compound),
@@ -59,13 +59,13 @@ TEST(Nfs4, ACompoundInASession) {
                    10}));
 }
 
-TEST(Nfs4, AnOpenByName) {
+TEST(Nfs4, AnOpenByNameIsEncoded) {
   const Compound<Open> compound{
       {Open{.share_access = Open::kShareAccessRead, .clientid = 0x0A0000000B, .name = {"file"}}}};
   EXPECT_EQ(Encoded(compound), Words({0, 1, 1, 18, 0, 1, 0, 0x0A, 0x0B, 0, 0, 0, 4, 0x66696C65}));
 }
 
-TEST(Nfs4, ResultsOfAnOpenWithADelegation) {
+TEST(Nfs4, AnOpenResultWithADelegationIsDecoded) {
   const auto opened = DecodedWhole<CompoundRes<Open, Getfh>>(
       Words({0,  0, 2,  // status, tag, results
              18, 0, 1,          0xA,        0xB,        0xC, 1, 0, 5, 0, 6, 4, 1, 0x80,  // OPEN
@@ -78,13 +78,13 @@ TEST(Nfs4, ResultsOfAnOpenWithADelegation) {
   EXPECT_EQ(std::get<1>(opened.results).handle.size, 4u);
 }
 
-TEST(Nfs4, AnOpenWithoutADelegationSaysWhy) {
+TEST(Nfs4, AnOpenResultWithoutADelegationIsDecoded) {
   const auto opened = DecodedWhole<CompoundRes<Open>>(
       Words({0, 0, 1, 18, 0, 1, 0, 0, 0, 1, 0, 5, 0, 6, 4, 0, 3, Delegation::kContention, 0}));
   EXPECT_EQ(std::get<0>(opened.results).delegation.type, Delegation::kNoneExt);
 }
 
-TEST(Nfs4, ResultsEndWithWhatFailed) {
+TEST(Nfs4, ResultsEndWithTheFailedOperation) {
   const auto failed = DecodedWhole<CompoundRes<Putrootfh, Open, Getfh>>(
       Words({2, 0, 2, 24, 0, 18, 2}));  // NFS4ERR_NOENT
   EXPECT_EQ(failed.status, 2u);
@@ -99,7 +99,7 @@ TEST(Nfs4, ResultsOfOtherOperationsAreRefused) {
   EXPECT_FALSE(Decoded(Words({2, 0, 2, 24, 2, 22, 2}), &results));         // goes on after an error
 }
 
-TEST(Nfs4, ARecall) {
+TEST(Nfs4, ARecallRoundTrips) {
   const std::vector<uint8_t> bytes = Words(
       {0,  1,          0,          2,  // tag, minor version, callback_ident, operations
        11, 0x01020304, 0x05060708, 0x11121314, 0x15161718, 1, 0, 0,         0, 0,  // CB_SEQUENCE
@@ -111,7 +111,7 @@ TEST(Nfs4, ARecall) {
   EXPECT_EQ(Encoded(compound), bytes);
 }
 
-TEST(Nfs4, AnswersToCallbacks) {
+TEST(Nfs4, CallbackResultsRoundTrip) {
   const CbCompoundRes recalled{.session = kSession, .sequenceid = 1, .recalled = true};
   EXPECT_EQ(Encoded(recalled),
             Words({0, 0, 2,                                                            //

@@ -1,4 +1,4 @@
-#include "stack/engine/polling/idle.h"
+#include "stack/engine/polling/sleep_length.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t kNow = 1'000'000'000;
 
-TEST(SleepLengthTest, GrowsToItsLimitAndBeginsAnewAfterWork) {
+TEST(SleepLengthTest, GrowsToItsLimitAndRestartsAfterWork) {
   SleepLength length;
   uint64_t before = 0;
   for (int i = 0; i < 20; ++i) {
@@ -21,14 +21,7 @@ TEST(SleepLengthTest, GrowsToItsLimitAndBeginsAnewAfterWork) {
   EXPECT_EQ(length.Next(kNow, UINT64_MAX), SleepLength::kMinNs);
 }
 
-TEST(IdleTest, Names) {
-  EXPECT_EQ(ParseIdle("spin").value(), Idle::kSpin);
-  EXPECT_EQ(ParseIdle("yield").value(), Idle::kYield);
-  EXPECT_EQ(ParseIdle("sleep").value(), Idle::kSleep);
-  for (const char* wrong : {"", "Sleep", "sleepy"}) EXPECT_FALSE(ParseIdle(wrong).ok()) << wrong;
-}
-
-TEST(SleepLengthTest, NeverBeyondATimer) {
+TEST(SleepLengthTest, NeverExtendsBeyondATimer) {
   SleepLength length;
   for (int i = 0; i < 20; ++i) length.Next(kNow, UINT64_MAX);
   EXPECT_EQ(length.Next(kNow, kNow + 1), 1u);

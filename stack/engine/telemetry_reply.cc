@@ -1,4 +1,4 @@
-#include "stack/engine/telemetry_answer.h"
+#include "stack/engine/telemetry_reply.h"
 
 #include <rte_telemetry.h>
 
@@ -31,7 +31,7 @@ void Fill(const Stats& stats, rte_tel_data* data) {
 
 }  // namespace
 
-int AnswerTelemetry(const absl::StatusOr<Stats>& stats, rte_tel_data* data) {
+int ReplyToTelemetry(const absl::StatusOr<Stats>& stats, rte_tel_data* data) {
   if (stats.ok()) {
     Fill(*stats, data);
     return 0;

@@ -1,26 +1,14 @@
-// The option for what a polling thread does when there is nothing to do, and how long it sleeps.
-// ProgressPolicy has the whole policy.
-#ifndef POLLUX_STACK_ENGINE_POLLING_IDLE_H_
-#define POLLUX_STACK_ENGINE_POLLING_IDLE_H_
+// How long a polling thread sleeps when there is nothing to do. ProgressPolicy decides whether it
+// sleeps.
+#ifndef POLLUX_STACK_ENGINE_POLLING_SLEEP_LENGTH_H_
+#define POLLUX_STACK_ENGINE_POLLING_SLEEP_LENGTH_H_
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
-
-#include "absl/status/statusor.h"
 
 namespace pollux::engine {
 
-enum class Idle : uint8_t {
-  kSpin,   // keeps polling: lowest latency, for a CPU of its own
-  kYield,  // yields the CPU to threads that wait for it (sched_yield)
-  kSleep,  // sleeps between polls: nearly no CPU use; packets wait up to SleepLength::kMaxNs
-};
-
-// Parses "spin", "yield" or "sleep". Returns InvalidArgument for anything else.
-absl::StatusOr<Idle> ParseIdle(std::string_view text);
-
-// How long to sleep between two polls: the time doubles with each sleep in a row, from kMinNs to
+// How long to sleep between two polls: the time doubles with each further sleep, from kMinNs to
 // kMaxNs, and never extends beyond the next timer.
 class SleepLength {
  public:
@@ -45,4 +33,4 @@ class SleepLength {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_POLLING_IDLE_H_
+#endif  // POLLUX_STACK_ENGINE_POLLING_SLEEP_LENGTH_H_

@@ -1,4 +1,4 @@
-#include "stack/engine/polling/idle.h"
+#include "stack/engine/polling/idle_option.h"
 
 #include "absl/strings/str_cat.h"
 
