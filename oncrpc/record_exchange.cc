@@ -26,7 +26,7 @@ struct Exchange {
     return absl::UnavailableError(absl::StrCat(name, ", ", what, ": ", strerror(errno)));
   }
   absl::Status TooLarge() const {
-    return absl::DataLossError(absl::StrCat(name, ": the answer is larger than any may be"));
+    return absl::DataLossError(absl::StrCat(name, ": the reply is larger than allowed"));
   }
   absl::Status WaitFor(short events, const char* what) const;
   absl::Status Send(absl::Span<const uint8_t> bytes) const;

@@ -8,8 +8,8 @@ absl::Status StatusOf(const ReplyHeader& reply, const ProgramBinding& binding, u
   if (reply.denied) {
     return reply.reject_status == RejectStatus::kAuthError
                ? absl::PermissionDeniedError(absl::StrFormat(
-                     "the server denies the call: authentication status %d", reply.auth_status))
-               : absl::UnimplementedError("the server speaks another version of RPC");
+                     "the server rejected the call: authentication status %d", reply.auth_status))
+               : absl::UnimplementedError("the server uses another version of RPC");
   }
   switch (reply.accept_status) {
     case AcceptStatus::kSuccess:
@@ -19,7 +19,7 @@ absl::Status StatusOf(const ReplyHeader& reply, const ProgramBinding& binding, u
           absl::StrFormat("the server has no program %d", binding.program));
     case AcceptStatus::kProgramMismatch:
       return absl::UnimplementedError(absl::StrFormat(
-          "version %d of program %d was asked for; the server has only versions %d to %d",
+          "version %d of program %d was requested; the server has only versions %d to %d",
           binding.version, binding.program, reply.low, reply.high));
     case AcceptStatus::kProcedureUnavailable:
       return absl::UnimplementedError(

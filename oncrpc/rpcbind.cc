@@ -53,7 +53,8 @@ absl::StatusOr<RpcBind> RpcBind::Local(const std::string& socket) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket.size() >= sizeof address.sun_path) {
-    return absl::InvalidArgumentError(absl::StrCat("'", socket, "' is too long for a socket"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", socket, "' is too long for the path of a socket"));
   }
   socket.copy(address.sun_path, socket.size());
   Fd connected(ConnectStream(reinterpret_cast<const sockaddr*>(&address), sizeof address,
@@ -67,7 +68,8 @@ absl::StatusOr<RpcBind> RpcBind::At(const Gid& host, uint16_t port) {
       absl::StrCat("the rpcbind of ", FormatAddress(host), ", TCP port ", port);
   Fd connected(ConnectTcp({.address = host, .port = port}, kTimeoutSeconds, SourcePort::kAny));
   if (!connected.ok()) {
-    return Unreachable(name, "; this host's kernel asks it, by a route and an address of its own");
+    return Unreachable(name,
+                       "; this host's kernel connects to it, and needs a route and an address");
   }
   return RpcBind(std::move(connected), name);
 }
@@ -101,9 +103,9 @@ absl::Status RpcBind::Register(uint32_t program, uint32_t version, const SocketA
   const auto set = Change(kSet, program, version, netid, UniversalAddress(at));
   if (!set.ok()) return set.status();
   if (!*set) {
-    return absl::PermissionDeniedError(absl::StrCat(name_, " does not register program ", program,
-                                                    " version ", version, " for netid ", netid,
-                                                    ": another user has, or none may"));
+    return absl::PermissionDeniedError(absl::StrCat(
+        name_, " does not register program ", program, " version ", version, " for netid ", netid,
+        ": another user has registered it, or registering is not allowed"));
   }
   return absl::OkStatus();
 }
@@ -114,8 +116,9 @@ absl::Status RpcBind::Unregister(uint32_t program, uint32_t version, const Gid& 
   const auto removed = Change(kUnset, program, version, netid, "");
   if (!removed.ok()) return removed.status();
   if (!*removed) {
-    return absl::NotFoundError(absl::StrCat(name_, " has no registration of ours of program ",
-                                            program, " version ", version));
+    return absl::NotFoundError(
+        absl::StrCat(name_, " has no registration that this user can remove of program ", program,
+                     " version ", version));
   }
   return absl::OkStatus();
 }
@@ -125,8 +128,9 @@ absl::StatusOr<SocketAddress> RpcBind::Find(uint32_t program, uint32_t version, 
   const std::string netid = NetidOf(transport, host);
   const auto results = Call(kDump, "DUMP", {});
   if (!results.ok()) return results.status();
-  absl::StatusOr<SocketAddress> found = absl::NotFoundError(
-      absl::StrCat(name_, " knows of no program ", program, " version ", version, " by ", netid));
+  absl::StatusOr<SocketAddress> found =
+      absl::NotFoundError(absl::StrCat(name_, " has no registration of program ", program,
+                                       " version ", version, " for netid ", netid));
   // Each entry takes bytes of the reply, which are so many at most.
   for (XdrReader list(*results); list.Bool();) {
     const uint32_t mapped_program = list.Uint32(), mapped_version = list.Uint32();

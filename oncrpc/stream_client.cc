@@ -25,14 +25,14 @@ absl::StatusOr<StreamClient> StreamClient::Connect(const SocketAddress& server, 
   std::vector<uint8_t> body(kMaxAuthBytes);
   const Encoded encoded = Encode(credential, absl::MakeSpan(body));
   if (!encoded.ok) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": too large a credential"));
+    return absl::InvalidArgumentError(absl::StrCat(name, ": the credential is too large"));
   }
   body.resize(encoded.stream.size());
   Fd socket(ConnectTcp(server, limits.timeout_s, SourcePort::kReserved));
   if (!socket.ok()) {
     return absl::UnavailableError(absl::StrCat(
         name, ": ", strerror(errno),
-        "; this host's kernel asks it over TCP, by a route and an address of its own"));
+        "; this host's kernel connects to it over TCP, and needs a route and an address"));
   }
   StreamClient client(std::move(socket), program, version, std::move(name), limits);
   client.flavor_ = AuthFlavor::kSys;
@@ -41,11 +41,11 @@ absl::StatusOr<StreamClient> StreamClient::Connect(const SocketAddress& server, 
 }
 
 absl::Status StreamClient::TooLong() const {
-  return absl::InvalidArgumentError(absl::StrCat(name_, ": a path is longer than it can be told"));
+  return absl::InvalidArgumentError(absl::StrCat(name_, ": the path is too long for the call"));
 }
 
 absl::Status StreamClient::Garbage() const {
-  return absl::DataLossError(absl::StrCat(name_, ": the answer does not decode"));
+  return absl::DataLossError(absl::StrCat(name_, ": the reply cannot be decoded"));
 }
 
 absl::StatusOr<absl::Span<const uint8_t>> StreamClient::CallEncoded(

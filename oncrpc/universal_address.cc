@@ -22,7 +22,8 @@ std::string UniversalAddress(const SocketAddress& endpoint) {
 
 absl::StatusOr<SocketAddress> ParseUniversalAddress(absl::string_view text) {
   const absl::Status wrong = absl::InvalidArgumentError(absl::StrCat(
-      "'", text, "' is no universal address: an IP address and two bytes of a port, in decimal"));
+      "'", text,
+      "' is not a universal address: an IP address and the two bytes of a port, in decimal"));
   const size_t low_dot = text.rfind('.');
   if (low_dot == absl::string_view::npos || low_dot == 0) return wrong;
   const size_t high_dot = text.rfind('.', low_dot - 1);

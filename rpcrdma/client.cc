@@ -256,7 +256,7 @@ bool Client::Poll(uint64_t /*now_ns*/) {
       End(absl::UnavailableError(
           failure == IBV_WC_SUCCESS
               ? "the connection was given up: the counters connections_silent, connections_stalled "
-                "and bad_invalidations say why"
+                "and bad_invalidations show why"
               : absl::StrCat("the connection broke: ", ibv_wc_status_str(failure))));
     }
     // Calls need not wait for that answer: a queue pair in ERR touches nothing any more.

@@ -35,13 +35,13 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(engine::Worker* worker, c
   if (config.bulk_buffers < 2 || config.bulk_buffer_bytes < kMinInlineBytes ||
       config.bulk_buffer_bytes > oncrpc::kMaxItemBytes) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "%d bulk buffers of %d bytes asked for; at least 2 of %d to %d are needed",
+        "%d bulk buffers of %d bytes requested; at least 2 of %d to %d bytes are needed",
         config.bulk_buffers, config.bulk_buffer_bytes, kMinInlineBytes, oncrpc::kMaxItemBytes));
   }
   if (config.cached_replies == 0 || config.cached_replies > kMaxCachedReplies ||
       config.cached_reply_bytes > kMaxCachedReplyBytes) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "a cache of %d replies of %d bytes asked for; it holds 1 to %d of at most %d",
+        "a cache of %d replies of %d bytes requested; it can have 1 to %d of at most %d bytes",
         config.cached_replies, config.cached_reply_bytes, kMaxCachedReplies, kMaxCachedReplyBytes));
   }
   std::unique_ptr<Server> server(new Server(worker, manager, config));
@@ -171,7 +171,7 @@ absl::Status Server::CheckRoom(const Gid& client) const {
   const size_t established = Established();
   if (established >= config_.max_connections) {
     return absl::ResourceExhaustedError(
-        absl::StrFormat("there are %d, as many as may be", config_.max_connections));
+        absl::StrFormat("the limit of %d connections is reached", config_.max_connections));
   }
   const auto of_client =
       static_cast<size_t>(std::ranges::count_if(peers_, [&](const std::unique_ptr<Peer>& peer) {
@@ -181,8 +181,9 @@ absl::Status Server::CheckRoom(const Gid& client) const {
                            ? config_.max_connections_per_client
                            : config_.max_connections - established;
   if (of_client < share) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrFormat(
-      "its address has %d of %d, as many as one may", of_client, config_.max_connections));
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("its address has %d of %d connections, the most that one address may have",
+                      of_client, config_.max_connections));
 }
 
 absl::Status Server::Admit(const cm::Event& event) {
@@ -248,8 +249,9 @@ absl::Status Server::OpenReverse(uint64_t connection, oncrpc::ProgramBinding bin
   // RFC 8167 section 7
   if (absl::Status status = binding.Validate(); !status.ok()) return status;
   if (credential.body.size() > oncrpc::kMaxAuthBytes) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "a credential of %d bytes; %d are allowed", credential.body.size(), oncrpc::kMaxAuthBytes));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a credential of %d bytes; at most %d are allowed", credential.body.size(),
+                        oncrpc::kMaxAuthBytes));
   }
   Peer* peer = FindConnected(connection);
   if (peer == nullptr) return absl::NotFoundError("the client's connection is gone");
@@ -279,7 +281,8 @@ absl::Status Server::CallReverse(uint64_t connection, const oncrpc::CallRequest&
                                  oncrpc::CallDone done) {
   Peer* peer = FindConnected(connection);
   if (peer == nullptr || peer->reverse == nullptr) {
-    return absl::NotFoundError("the client's connection is gone, or takes no calls");
+    return absl::NotFoundError(
+        "the client's connection is gone, or not open for calls to the client");
   }
   return peer->reverse->requester->Call(request, std::move(done));
 }

@@ -99,7 +99,7 @@ absl::StatusOr<Settings> Settings::Parse(std::string_view text) {
   }
   if (settings.device.port.empty() && settings.device.netdev.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(kSettingsVariable, " names no port; start the program by `pollux run`"));
+        absl::StrCat(kSettingsVariable, " names no port; start the program with `pollux run`"));
   }
   for (InterfaceAddress& address : settings.device.addresses) {
     if (address.vlan == kNoVlan) address.vlan = deferred.vlan;

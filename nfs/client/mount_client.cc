@@ -61,8 +61,9 @@ absl::StatusOr<NfsFh3> MountClient::Mount(const std::string& path) {
   }
   const auto& flavors = result.resok.auth_flavors.items;
   if (!flavors.empty() && std::none_of(flavors.begin(), flavors.end(), Usable)) {
-    return absl::UnimplementedError(absl::StrCat(
-        "mounting ", path, ": the server wants another authentication than AUTH_SYS (sec=sys)"));
+    return absl::UnimplementedError(
+        absl::StrCat("mounting ", path,
+                     ": the server requires an authentication other than AUTH_SYS (sec=sys)"));
   }
   return result.resok.fhandle;
 }

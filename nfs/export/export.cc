@@ -37,7 +37,8 @@ absl::Status TakeOption(absl::string_view option, Export* made) {
   }
   if (!absl::ConsumePrefix(&option, "clients=")) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", option, "' is no option of an export; there are clients=CIDR and no_root_squash"));
+        "'", option,
+        "' is not an option of an export; the options are clients=CIDR and no_root_squash"));
   }
   const absl::StatusOr<Network> network = ParseNetwork(option);
   if (!network.ok()) return network.status();
@@ -81,7 +82,8 @@ absl::StatusOr<Export> ParseExport(absl::string_view text) {
   while (made.directory.size() > 1 && made.directory.back() == '/') made.directory.pop_back();
   if (made.directory.empty() || made.directory[0] != '/') {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--export ", text, ": which directory? DIR[:ro|rw][,OPTION]... with an absolute DIR"));
+        "--export ", text,
+        ": no absolute directory; write DIR[:ro|rw][,OPTION]..., where DIR begins with /"));
   }
   absl::ConsumePrefix(&options, ",");
   for (const absl::string_view option : absl::StrSplit(options, ',', absl::SkipEmpty())) {

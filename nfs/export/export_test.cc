@@ -47,7 +47,8 @@ TEST(ExportTest, DirectoriesMayContainColonsAndCommas) {
 
 TEST(ExportTest, ErrorsNameTheInvalidPart) {
   for (const char* text : {"", ":rw", "srv:rw", ",clients=192.0.2.1"}) {
-    EXPECT_THAT(std::string(ParseExport(text).status().message()), HasSubstr("which directory"))
+    EXPECT_THAT(std::string(ParseExport(text).status().message()),
+                HasSubstr("no absolute directory"))
         << text;
   }
   EXPECT_THAT(std::string(ParseExport("/a:rw,sync").status().message()), HasSubstr("'sync'"));

@@ -82,8 +82,9 @@ absl::StatusOr<std::unique_ptr<ExportTree>> ExportTree::Open(const Export& expor
   if (!handle.has_value() || tree->Find(handle->span(), &again) != Nfsstat3::kOk) {
     return absl::FailedPreconditionError(absl::StrCat(
         "export ", exported.directory,
-        ": no file handles to be had (name_to_handle_at, open_by_handle_at: ", std::strerror(errno),
-        "); it takes root and a file system with handles, such as ext4, xfs, tmpfs"));
+        ": no file handles are available (name_to_handle_at, open_by_handle_at: ",
+        std::strerror(errno),
+        "); they need root and a file system that has them, such as ext4, xfs, tmpfs"));
   }
   return tree;
 }

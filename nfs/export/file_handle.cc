@@ -58,7 +58,7 @@ absl::Status KeyFileError(const std::string& path, const char* what) {
 absl::Status MakeKeyFile(const std::string& path) {
   const std::string fresh = absl::StrCat(path, ".", getpid());
   const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return KeyFileError(path, "cannot be made");
+  if (fd < 0) return KeyFileError(path, "cannot be created");
   const absl::Cleanup remove = [&] { unlink(fresh.c_str()); };
   std::array<uint8_t, HandleKey::kBytes> key;
   randombytes_buf(key.data(), key.size());
@@ -68,7 +68,7 @@ absl::Status MakeKeyFile(const std::string& path) {
   close(fd);
   if (!status.ok()) return status;
   if (link(fresh.c_str(), path.c_str()) != 0 && errno != EEXIST) {
-    return KeyFileError(path, "cannot be made");
+    return KeyFileError(path, "cannot be created");
   }
   return absl::OkStatus();
 }
@@ -76,7 +76,7 @@ absl::Status MakeKeyFile(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<HandleKey> HandleKey::Load(const std::string& path) {
-  if (sodium_init() < 0) return absl::InternalError("libsodium does not start");
+  if (sodium_init() < 0) return absl::InternalError("libsodium cannot be initialized");
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 && errno == ENOENT) {
     if (absl::Status status = MakeKeyFile(path); !status.ok()) return status;
@@ -85,19 +85,19 @@ absl::StatusOr<HandleKey> HandleKey::Load(const std::string& path) {
   if (fd < 0) return KeyFileError(path, "cannot be opened");
   const absl::Cleanup closer = [fd] { close(fd); };
   struct stat attributes;
-  if (fstat(fd, &attributes) != 0) return KeyFileError(path, "cannot be looked at");
+  if (fstat(fd, &attributes) != 0) return KeyFileError(path, "its attributes cannot be read");
   if ((attributes.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("the key of file handles, ", path,
-                     ", is open to others; with it they can forge handles: chmod 600, or remove "
-                     "it for a new one (clients must then mount again)"));
+    return absl::PermissionDeniedError(absl::StrCat(
+        "the key of file handles, ", path,
+        ", is open to other users, who can forge handles with it: chmod 600, or remove "
+        "it to get a new one (clients must then mount again)"));
   }
   std::array<uint8_t, kBytes> key;
   if (attributes.st_size != static_cast<off_t>(kBytes) ||
       read(fd, key.data(), key.size()) != static_cast<ssize_t>(key.size())) {
     return absl::FailedPreconditionError(
         absl::StrCat("the key of file handles, ", path, ", does not hold ", kBytes,
-                     " bytes; remove it for a new one (clients must then mount again)"));
+                     " bytes; remove it to get a new one (clients must then mount again)"));
   }
   return HandleKey(key);
 }

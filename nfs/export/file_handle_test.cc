@@ -90,7 +90,7 @@ TEST(HandleKeyTest, IsCreatedOnceAndReused) {
 
 TEST(HandleKeyTest, AKeyFileThatCannotBeCreatedIsAnError) {
   const auto key = HandleKey::Load(std::string(getenv("TEST_TMPDIR")) + "/no/key");
-  EXPECT_THAT(std::string(key.status().message()), HasSubstr("cannot be made"));
+  EXPECT_THAT(std::string(key.status().message()), HasSubstr("cannot be created"));
 }
 
 }  // namespace

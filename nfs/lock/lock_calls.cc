@@ -311,7 +311,7 @@ absl::StatusOr<size_t> LockCalls::Drop(const Gid& address) {
     all &= shared_->Drop(client);
   }
   if (all) return clients;
-  return absl::UnavailableError("storage has too much to do; ask again");
+  return absl::UnavailableError("the server's storage is busy; try again");
 }
 
 // Programs may read locks and write locks by turns, and the file is opened once: for both, if it

@@ -57,11 +57,11 @@ absl::StatusOr<std::unique_ptr<MonitoredHosts>> MonitoredHosts::Open(std::string
 
 absl::Status MonitoredHosts::TakeLock() {
   lock_ = Fd(open(absl::StrCat(path_, ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock_.ok()) return HostListError(path_, "cannot be taken");
+  if (!lock_.ok()) return HostListError(path_, "cannot be locked");
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
-  if (errno != EWOULDBLOCK) return HostListError(path_, "cannot be taken");
-  return absl::AlreadyExistsError(absl::StrCat("another server has the list of hosts with locks, ",
-                                               path_, "; name another by --lock-file"));
+  if (errno != EWOULDBLOCK) return HostListError(path_, "cannot be locked");
+  return absl::AlreadyExistsError(absl::StrCat("another server uses the list of hosts with locks, ",
+                                               path_, "; give another with --lock-file"));
 }
 
 absl::Status MonitoredHosts::Read() {
@@ -72,9 +72,9 @@ absl::Status MonitoredHosts::Read() {
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     if (!TakeLine(line, &state_, &before_)) {
       return absl::FailedPreconditionError(
-          absl::StrCat("the list of hosts with locks, ", path_, ", is no such list (\"", line,
-                       "\"); remove it for a new one (locks held before this start are then "
-                       "nobody's)"));
+          absl::StrCat("the list of hosts with locks, ", path_, ", has an invalid line, \"", line,
+                       "\"; remove it to get a new one (locks held before this start are then "
+                       "lost)"));
     }
   }
   return absl::OkStatus();
@@ -95,7 +95,7 @@ absl::Status MonitoredHosts::Write() const {
   }
   const std::string fresh = absl::StrCat(path_, ".new");
   Fd file(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!file.ok()) return HostListError(path_, "cannot be made");
+  if (!file.ok()) return HostListError(path_, "cannot be created");
   if (write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
       fsync(file.get()) != 0 || rename(fresh.c_str(), path_.c_str()) != 0) {
     return HostListError(path_, "cannot be written");
@@ -115,7 +115,8 @@ absl::Status MonitoredHosts::Add(const Gid& host, const Holders& holders) {
     crowded_ = std::max(kCrowded, 2 * added_.size());
   }
   if (!is_there && All().size() >= kMaxHosts) {
-    return absl::ResourceExhaustedError(absl::StrCat(kMaxHosts, " hosts hold locks"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kMaxHosts, " hosts hold locks, the most that are possible"));
   }
   added_.insert(host);
   if (is_there) return absl::OkStatus();

@@ -32,7 +32,7 @@ void MountRefusals::Write(const Gid& client, std::string_view path, std::string_
   std::string line = absl::StrCat(FormatAddress(client), " may not mount \"",
                                   absl::CEscape(View(path)), "\": ", View(why));
   if (const uint64_t left_out = budget_.TakeLeftOut(); left_out > 0) {
-    absl::StrAppend(&line, "; ", left_out, " more mounts were refused before it");
+    absl::StrAppend(&line, "; ", left_out, " more mounts were refused before this one");
   }
   log_(line);
 }

@@ -33,8 +33,8 @@ absl::Status ServedExports::CheckRights() {
 absl::StatusOr<std::unique_ptr<ServedExports>> ServedExports::Open(
     const std::vector<Export>& exports, const std::string& key_file) {
   if (exports.empty() || exports.size() > kMaxServedExports) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("what to export? 1 to ", kMaxServedExports, " times --export DIR:rw"));
+    return absl::InvalidArgumentError(absl::StrCat(exports.size(), " exports given; give 1 to ",
+                                                   kMaxServedExports, " with --export DIR:rw"));
   }
   const absl::StatusOr<HandleKey> key = HandleKey::Load(key_file);
   if (!key.ok()) return key.status();

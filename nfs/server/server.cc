@@ -92,8 +92,9 @@ rpcrdma::Program Server::MakeAclProgram() {
     ++counters_.acl_calls;
     if (options_.log != nullptr && acl_lines_.Take(worker_->now_ns())) {
       const SocketAddress client{.address = view.client_address, .port = view.client_port};
-      options_.log(absl::StrCat(ToString(client), " asks for POSIX ACLs (NFS_ACL, program ",
-                                kNfsAclProgram, "), which are not served; it goes on without"));
+      options_.log(absl::StrCat(ToString(client), " requests POSIX ACLs (NFS_ACL, program ",
+                                kNfsAclProgram,
+                                "), which are not supported; it continues without them"));
     }
     reply.Fail(oncrpc::AcceptStatus::kProgramUnavailable);
   };

@@ -467,7 +467,7 @@ TEST_F(ServerTest, AclCallsAreUnavailableAndLogged) {
   EXPECT_EQ(server_->counters().acl_calls, 1u);
   EXPECT_EQ(server_->counters().calls(), 0u);
   ASSERT_EQ(lines_.size(), 2u);  // the first: connected
-  EXPECT_THAT(lines_[1], HasSubstr("asks for POSIX ACLs (NFS_ACL, program 100227)"));
+  EXPECT_THAT(lines_[1], HasSubstr("requests POSIX ACLs (NFS_ACL, program 100227)"));
   client->Disconnect();
   EXPECT_TRUE(RunUntil([&] { return ended.has_value(); }));
 }

@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Storage>> Storage::Start() {
   const int made = io_uring_queue_init_params(kMaxJobs, &storage->uring_, &params);
   if (made < 0) {
     return absl::ErrnoToStatus(-made,
-                               "io_uring, which file data goes through, is not to be had "
+                               "io_uring, which reads and writes file data, is not available "
                                "(see kernel.io_uring_disabled)");
   }
   storage->completions_ = std::thread([raw = storage.get()] { raw->Complete(); });

@@ -33,7 +33,7 @@ constexpr std::array kMeanings = {
     Meaning{Nfsstat3::kInval, "NFS3ERR_INVAL", Code::kFailedPrecondition,
             "the server cannot do that to this kind of object"},
     Meaning{Nfsstat3::kFbig, "NFS3ERR_FBIG", Code::kFailedPrecondition,
-            "larger than the server lets a file be"},
+            "larger than the server allows a file to be"},
     Meaning{Nfsstat3::kNospc, "NFS3ERR_NOSPC", Code::kResourceExhausted,
             "the server has no space left"},
     Meaning{Nfsstat3::kRofs, "NFS3ERR_ROFS", Code::kPermissionDenied,
@@ -48,17 +48,17 @@ constexpr std::array kMeanings = {
     Meaning{Nfsstat3::kStale, "NFS3ERR_STALE", Code::kAborted,
             "it was removed at the server, or is no longer exported"},
     Meaning{Nfsstat3::kRemote, "NFS3ERR_REMOTE", Code::kFailedPrecondition,
-            "it is remote at the server too"},
+            "it is on a file system that the server mounts from another host"},
     Meaning{Nfsstat3::kBadhandle, "NFS3ERR_BADHANDLE", Code::kAborted,
             "the server does not know the file handle"},
     Meaning{Nfsstat3::kNotSync, "NFS3ERR_NOT_SYNC", Code::kAborted,
-            "it was changed by somebody else meanwhile"},
+            "another client has changed it meanwhile"},
     Meaning{Nfsstat3::kBadCookie, "NFS3ERR_BAD_COOKIE", Code::kAborted,
             "the directory changed while it was read"},
     Meaning{Nfsstat3::kNotsupp, "NFS3ERR_NOTSUPP", Code::kUnimplemented,
             "the server does not support that"},
     Meaning{Nfsstat3::kToosmall, "NFS3ERR_TOOSMALL", Code::kFailedPrecondition,
-            "the reply does not fit what was asked for"},
+            "the reply is larger than the requested size"},
     Meaning{Nfsstat3::kServerfault, "NFS3ERR_SERVERFAULT", Code::kUnknown, "the server failed"},
     Meaning{Nfsstat3::kBadtype, "NFS3ERR_BADTYPE", Code::kFailedPrecondition,
             "the server cannot make objects of that type"},
@@ -84,7 +84,7 @@ std::string Name(Nfsstat3 status) {
 std::string Words(Nfsstat3 status) {
   const Meaning* meaning = Find(status);
   return absl::StrCat(
-      meaning != nullptr ? meaning->words : "the server answers with an error of its own", " (",
+      meaning != nullptr ? meaning->words : "the server answered with an unknown status", " (",
       Name(status), ")");
 }
 

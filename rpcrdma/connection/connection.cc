@@ -112,13 +112,13 @@ absl::Status Connection::PostReceives() {
   if (config_.first_receives == 0) {
     for (uint32_t i = 0; i < config_.receives; ++i) Repost(i);
   }
-  return broken_ ? absl::InternalError("the queue pair takes no receives") : absl::OkStatus();
+  return broken_ ? absl::InternalError("cannot post receives to the queue pair") : absl::OkStatus();
 }
 
 absl::Status Connection::Complete() {
   if (absl::Status status = MakeBuffers(); !status.ok()) return status;
   for (uint32_t i = config_.first_receives; i < config_.receives; ++i) Repost(i);
-  return broken_ ? absl::InternalError("the queue pair takes no receives") : absl::OkStatus();
+  return broken_ ? absl::InternalError("cannot post receives to the queue pair") : absl::OkStatus();
 }
 
 void Connection::PostReceive(uint32_t receive, uint32_t lkey) {

@@ -21,13 +21,12 @@ Kind KindOf(Refusal what) {
       return {&Counters::obsolete_messages,
               "a message of an obsolete kind (RDMA_DONE, RDMA_MSGP), discarded"};
     case Refusal::kUnwantedError:
-      return {&Counters::unwanted_errors, "an RDMA_ERROR where calls are taken, discarded"};
+      return {&Counters::unwanted_errors, "an RDMA_ERROR where calls are expected, discarded"};
     case Refusal::kVersion:
       return {&Counters::version_errors_sent,
               "a call of another version of RPC-over-RDMA, answered ERR_VERS"};
     case Refusal::kBadCall:
-      return {&Counters::bad_calls,
-              "a call whose headers or chunks make no sense, answered ERR_CHUNK"};
+      return {&Counters::bad_calls, "a call with invalid headers or chunks, answered ERR_CHUNK"};
     case Refusal::kIneligible:
       return {&Counters::eligibility_violations,
               "a call with chunks that its program's binding does not allow, answered ERR_CHUNK"};
@@ -39,28 +38,30 @@ Kind KindOf(Refusal what) {
               "a call that offers too little room for its reply, answered ERR_CHUNK"};
     case Refusal::kReplyGone:
       return {&Counters::duplicates_refused,
-              "a call that comes again and whose reply cannot be had any more, answered ERR_CHUNK"};
+              "a repeated call whose reply is no longer stored, answered ERR_CHUNK"};
     case Refusal::kUnreachableMemory:
       return {&Counters::unreachable_memory,
-              "a call that offers memory which cannot be reached: the connection is given up"};
+              "a call that offers memory which cannot be accessed: the connection ends"};
     case Refusal::kStalled:
-      return {&Counters::connections_stalled, "takes no replies: the connection is given up"};
+      return {&Counters::connections_stalled, "accepts no replies: the connection ends"};
     case Refusal::kBadReplyHeader:
-      return {&Counters::bad_reply_headers,
-              "a reply whose transport header makes no sense: its call fails, if it names one"};
+      return {
+          &Counters::bad_reply_headers,
+          "a reply with an invalid transport header: its call fails, if its XID is that of a call"};
     case Refusal::kUnknownXid:
-      return {&Counters::unknown_xids, "a reply to no call that is outstanding, discarded"};
+      return {&Counters::unknown_xids, "a reply to no outstanding call, discarded"};
     case Refusal::kBadReplyChunks:
       return {&Counters::bad_reply_chunks,
-              "a reply with chunks other than its call offered: the call fails"};
+              "a reply with chunks other than those that its call offered: the call fails"};
     case Refusal::kBadRpcReply:
       return {&Counters::bad_rpc_replies,
-              "a message without an RPC reply of its XID: the call fails"};
+              "a message without an RPC reply that has the XID of its transport header: the call "
+              "fails"};
     case Refusal::kBadInvalidation:
       break;
   }
   return {&Counters::bad_invalidations,
-          "invalidates memory of another call, or by a call: the connection is given up"};
+          "invalidates memory of another call, or with a call: the connection ends"};
 }
 
 }  // namespace

@@ -9,13 +9,13 @@ absl::Status CheckSettings(uint32_t credits, uint32_t reverse_credits, uint32_t 
   for (const uint32_t asked : {credits, reverse_credits}) {
     if (asked == 0 || asked > kMaxCredits) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("%d credits asked for; 1 to %d can be had", asked, kMaxCredits));
+          absl::StrFormat("%d credits requested; 1 to %d are possible", asked, kMaxCredits));
     }
   }
   for (const uint32_t bytes : {send_bytes, receive_bytes}) {
     if (bytes < kMinInlineBytes || bytes > kMaxInlineBytes || bytes % 1024 != 0) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("an inline size of %d bytes was asked for; it must be a multiple of "
+          absl::StrFormat("an inline size of %d bytes was requested; it must be a multiple of "
                           "1024 between %d and %d",
                           bytes, kMinInlineBytes, kMaxInlineBytes));
     }

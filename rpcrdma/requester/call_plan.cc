@@ -129,8 +129,8 @@ absl::StatusOr<CallPlan> PlanCall(const oncrpc::CallRequest& request, const Call
   // RFC 8166 section 8.2.2.3: what is protected is protected as a whole.
   if (!terms.may_reduce && !request.items.empty()) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "procedure %d of program %#x: under RPCSEC_GSS integrity or privacy no argument travels by "
-        "itself; put all into the arguments",
+        "procedure %d of program %#x: under RPCSEC_GSS integrity or privacy no item can be sent "
+        "separately; encode all of them in the arguments",
         request.procedure, program.program));
   }
 
@@ -169,8 +169,8 @@ absl::StatusOr<CallPlan> PlanCall(const oncrpc::CallRequest& request, const Call
   // RFC 8167 section 5.3: without chunks only Short Messages.
   if (!terms.chunks && plan.has_chunks()) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "procedure %d of program %#x: in this direction there are no chunks, and the call or its "
-        "reply can be larger than a message (%d and %d bytes)",
+        "procedure %d of program %#x: chunks are not possible in this direction, but the call or "
+        "its reply can be larger than a message (%d and %d bytes)",
         request.procedure, program.program, terms.call_threshold, terms.reply_threshold));
   }
   return plan;

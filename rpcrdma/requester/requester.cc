@@ -124,7 +124,8 @@ absl::Status Requester::Call(const oncrpc::CallRequest& request, oncrpc::CallDon
     has_chunks = plan.has_chunks();
     if (request.header != nullptr && PlaceOf(request.header->xid) != nullptr) {
       return absl::AlreadyExistsError(
-          absl::StrFormat("XID %#x is too near to one that is taken", request.header->xid));
+          absl::StrFormat("XID %#x, or one with the same low bits, is that of an outstanding call",
+                          request.header->xid));
     }
   }
   if (free_slots_.empty()) {

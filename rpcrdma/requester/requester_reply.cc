@@ -84,7 +84,7 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
     Finish(*slot,
            absl::FailedPreconditionError(
                header.error == ErrorCode::kVersion
-                   ? absl::StrFormat("the server speaks RPC-over-RDMA versions %d to %d only",
+                   ? absl::StrFormat("the server supports only RPC-over-RDMA versions %d to %d",
                                      header.version_low, header.version_high)
                    : "the server refuses the call's transport header or cannot send its reply "
                      "(ERR_CHUNK)"),
@@ -109,8 +109,8 @@ void Requester::FailAnswered(Slot& slot, Refusal why, uint32_t credits) {
   window_.OnReply(credits);
   Finish(slot,
          absl::DataLossError(
-             "the server's reply makes no sense: the counters bad_reply_headers, bad_reply_chunks "
-             "and bad_rpc_replies say why"),
+             "the server's reply is invalid: the counters bad_reply_headers, bad_reply_chunks "
+             "and bad_rpc_replies show why"),
          nullptr);
 }
 

@@ -84,8 +84,8 @@ absl::Status Device::MakeInterfaces(ip::InterfaceConfig config) {
   if (interface().gid_table_size() == 0) {
     if (IsLoopback(options_.netdev)) {
       return absl::FailedPreconditionError(absl::StrFormat(
-          "interface \"%s\": loopback addresses are not served; take the interface that faces the "
-          "peer, or on one host an end of a veth pair for each program",
+          "interface \"%s\": loopback addresses are not served; use the interface to the peer, or, "
+          "for programs on one host, an end of a veth pair for each",
           options_.netdev));
     }
     return absl::FailedPreconditionError(
@@ -93,8 +93,9 @@ absl::Status Device::MakeInterfaces(ip::InterfaceConfig config) {
                         options_.netdev, options_.netdev));
   }
   if (!ip::PathMtu(config.mtu).ok()) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "port %s carries %u bytes a packet; RoCE needs at least 352", port_->name(), config.mtu));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("port %s carries packets of at most %u bytes; RoCE needs at least 352",
+                        port_->name(), config.mtu));
   }
   return absl::OkStatus();
 }

@@ -52,7 +52,7 @@ absl::StatusOr<bool> ChooseHugePages(const EalOptions& options) {
   if (free_mib >= options.memory_mib) return true;
   if (options.huge_pages == EalOptions::HugePages::kAuto) return false;
   return absl::FailedPreconditionError(absl::StrFormat(
-      "huge pages asked for: %u MiB needed, %u MiB free; reserve more (sysctl vm.nr_hugepages=%u) "
+      "huge pages requested: %u MiB needed, %u MiB free; reserve more (sysctl vm.nr_hugepages=%u) "
       "or run without",
       options.memory_mib, free_mib, (options.memory_mib + 1) / 2));
 }

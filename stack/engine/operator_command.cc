@@ -56,7 +56,7 @@ absl::StatusOr<Stats> OperatorCommand::Ask(std::string_view name, std::string_vi
   const std::lock_guard lock(registry.mutex);
   const auto found = registry.handlers.find(name);
   if (found == registry.handlers.end()) {
-    return absl::NotFoundError(absl::StrCat("nobody answers ", std::string(name), " here"));
+    return absl::NotFoundError(absl::StrCat("unknown command ", std::string(name)));
   }
   return found->second(parameters);
 }

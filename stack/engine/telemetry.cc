@@ -82,7 +82,7 @@ absl::StatusOr<Parameters> ParseParameters(std::string_view text) {
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i >= 2 || !absl::SimpleAtoi(parts[i], &numbers[i])) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("parameters \"%s\": one or two numbers are meant", std::string(text)));
+          absl::StrFormat("parameters \"%s\": give one or two numbers", std::string(text)));
     }
   }
   parameters.first = numbers[0];
@@ -95,7 +95,7 @@ absl::StatusOr<Topic::Asks> AsksOf(std::string_view topic) {
   const std::lock_guard lock(registry.mutex);
   const auto found = registry.topics.find(topic);
   if (found == registry.topics.end()) {
-    return absl::NotFoundError(absl::StrFormat("no topic \"%s\" here", std::string(topic)));
+    return absl::NotFoundError(absl::StrFormat("unknown topic \"%s\"", std::string(topic)));
   }
   return found->second.asks;
 }
@@ -214,7 +214,7 @@ absl::StatusOr<Stats> AskWorkers(std::string_view topic, std::string_view parame
       return AskAll(name, parsed->first, timeout);
     case Topic::Asks::kObject:
       if (!parsed->first) {
-        return absl::InvalidArgumentError(absl::StrCat(name, ": which? give its number"));
+        return absl::InvalidArgumentError(absl::StrCat(name, ": give its number"));
       }
       return AskFirst(name, parsed->second, parsed->first, true, timeout);
     case Topic::Asks::kWorker:

@@ -64,13 +64,13 @@ TEST_F(TelemetryTest, TheOwnerAnswersQueries) {
 }
 
 TEST_F(TelemetryTest, UnknownTopicsAndObjectsAreErrors) {
-  EXPECT_EQ(Ask("nonsense", ""), "no topic \"nonsense\" here");
+  EXPECT_EQ(Ask("nonsense", ""), "unknown topic \"nonsense\"");
   const std::unique_ptr<Worker> worker = MakeWorker();
   const Published published(worker.get());
   const Polling polling(worker.get());
   EXPECT_EQ(Ask("worker", "999"), "no worker 999 here");
   EXPECT_EQ(Ask("qp", "12345"), "qp: no 12345 here");
-  EXPECT_EQ(Ask("qp", ""), "qp: which? give its number");
+  EXPECT_EQ(Ask("qp", ""), "qp: give its number");
   for (const char* wrong : {"x", "1,x", "1,2,3", ",", "-1", "1 2"}) {
     EXPECT_NE(Ask("qp", wrong).find("one or two numbers"), std::string::npos) << wrong;
   }

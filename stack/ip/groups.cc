@@ -40,8 +40,8 @@ bool Groups::Contains(const Gid& group, uint16_t vlan) const {
 
 absl::Status Groups::Join(const Gid& group, uint16_t vlan, PollContext& context) {
   if (!group.IsMulticast()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        FormatAddress(group), " is no multicast group (224.0.0.0/4 or ff00::/8) to join"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(FormatAddress(group), " is not a multicast group (224.0.0.0/4 or ff00::/8)"));
   }
   Membership* membership = Find(group, vlan);
   if (membership == nullptr) {
@@ -62,7 +62,7 @@ absl::Status Groups::Leave(const Gid& group, uint16_t vlan, PollContext& context
   Membership* membership = Find(group, vlan);
   if (membership == nullptr || membership->references == 0) {
     return absl::NotFoundError(
-        absl::StrCat("leaving ", FormatAddress(group), ": it was not joined here"));
+        absl::StrCat("leaving ", FormatAddress(group), ": this device has not joined it"));
   }
   if (--membership->references > 0) return absl::OkStatus();
   membership->answer_ns = kNever;

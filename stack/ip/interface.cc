@@ -70,7 +70,7 @@ absl::StatusOr<ibv_mtu> PathMtu(uint16_t mtu) {
     if (mtu >= (128u << candidate) + kLongestHeaders) return candidate;
   }
   return absl::FailedPreconditionError(absl::StrCat(
-      "an MTU of ", mtu, " bytes does not carry RoCE; the least is ", 256 + kLongestHeaders));
+      "an MTU of ", mtu, " bytes is too small for RoCE; the minimum is ", 256 + kLongestHeaders));
 }
 
 absl::Status CheckConfig(const InterfaceConfig& config) {
@@ -79,7 +79,7 @@ absl::Status CheckConfig(const InterfaceConfig& config) {
     const int bits = own.address.IsIpv4() ? 32 : 128;
     if (own.prefix_length > bits) {
       return absl::InvalidArgumentError(
-          absl::StrCat("address ", text, ": a prefix length of 0 to ", bits, " is possible"));
+          absl::StrCat("address ", text, ": the prefix length must be 0 to ", bits));
     }
     if (!IsOneHost(own.address) || IsNetworkOrBroadcast(own)) {
       return absl::InvalidArgumentError(
@@ -107,8 +107,8 @@ absl::Status CheckConfig(const InterfaceConfig& config) {
                                     (alone || InPrefix(gateway, own.address, own.prefix_length));
                            });
     if (!reachable) {
-      return absl::InvalidArgumentError(absl::StrCat("gateway ", FormatAddress(gateway),
-                                                     " is on the link of none of the addresses"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "gateway ", FormatAddress(gateway), " is not in the subnet of any address of the port"));
     }
   }
   const size_t count = AllAddresses(config).size();
@@ -180,15 +180,15 @@ absl::StatusOr<uint8_t> Interface::SourceIndex(const Gid& destination) const {
       if (!gid.IsZero() && gid.IsIpv4() == destination.IsIpv4()) return static_cast<uint8_t>(i);
     }
     return absl::NotFoundError(absl::StrCat("no address to send to ", FormatAddress(destination),
-                                            " from: this port has none of IPv",
-                                            destination.IsIpv4() ? "4" : "6"));
+                                            " from: this port has no IPv",
+                                            destination.IsIpv4() ? "4" : "6", " address"));
   }
   if (const std::optional<uint8_t> own = GidIndex(destination)) return *own;
   const absl::StatusOr<Routes::Hop> hop = host_.routes.Find(destination);
   if (!hop.ok()) return hop.status();
   const int index = host_.gids.Find(hop->source, hop->vlan);
   if (index < 0) {
-    return absl::NotFoundError(absl::StrCat("no way to ", FormatAddress(destination), ": ",
+    return absl::NotFoundError(absl::StrCat("no route to ", FormatAddress(destination), ": ",
                                             FormatAddress(hop->source),
                                             " is not in the GID table"));
   }

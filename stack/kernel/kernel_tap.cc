@@ -79,8 +79,9 @@ absl::StatusOr<std::unique_ptr<KernelTap>> KernelTap::Make(const std::string& na
   }
   for (const InterfaceAddress& own : config.addresses) {
     if (own.vlan == kNoVlan) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "address ", FormatInterfaceAddress(own), ": the kernel path carries no VLAN's addresses"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("address ", FormatInterfaceAddress(own),
+                     ": the kernel path does not support addresses in a VLAN"));
   }
   if (if_nametoindex(name.c_str()) != 0) {
     return absl::AlreadyExistsError(absl::StrCat(

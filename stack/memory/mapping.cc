@@ -56,7 +56,7 @@ absl::StatusOr<MemoryRegion> RegionTable::AllocWindow(ProtectionDomain* pd, ibv_
 absl::Status RegionTable::DeallocWindow(uint32_t key) {
   MemoryRegion& slot = slots_[(key >> 8) & mask_];
   if (slot.key == 0 || slot.key >> 8 != key >> 8 || !slot.is_window()) {
-    return absl::NotFoundError("memory window: no window bears this key");
+    return absl::NotFoundError("memory window: no window has this key");
   }
   Unbind(slot);
   Release(slot);

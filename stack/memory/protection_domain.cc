@@ -101,7 +101,7 @@ void RegionTable::Release(MemoryRegion& slot) {
 absl::StatusOr<MemoryRegion*> RegionTable::FindUnbound(uint32_t key) {
   MemoryRegion& slot = slots_[(key >> 8) & mask_];
   if (key == 0 || slot.key != key || slot.is_window()) {
-    return absl::NotFoundError(absl::StrFormat("memory region: no region bears key 0x%08x", key));
+    return absl::NotFoundError(absl::StrFormat("memory region: no region has key 0x%08x", key));
   }
   if (slot.windows != 0) {
     return absl::FailedPreconditionError(absl::StrFormat(

@@ -60,9 +60,9 @@ bool CompletionQueue::HasCompletionOf(uint32_t qp_num) const {
 
 absl::Status CompletionQueue::SetChannel(CompletionChannel* channel) {
   if (!channel->Attach()) {
-    return absl::ResourceExhaustedError(
-        absl::StrFormat("completion channel: it serves %u completion queues already; make another",
-                        CompletionChannel::kMaxQueues));
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "completion channel: it serves %u completion queues already; create another",
+        CompletionChannel::kMaxQueues));
   }
   if (channel_ != nullptr) channel_->Detach();
   channel_ = channel;

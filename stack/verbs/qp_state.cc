@@ -135,7 +135,7 @@ absl::Status CheckModify(ibv_qp_type type, ibv_qp_state from, const ibv_qp_attr&
   const ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? change.qp_state : from;
   if ((mask & IBV_QP_CUR_STATE) != 0 && change.cur_qp_state != from) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("modify queue pair: cur_qp_state says %s, it is in %s",
+        absl::StrFormat("modify queue pair: cur_qp_state is %s, but the queue pair is in %s",
                         QpStateName(change.cur_qp_state), QpStateName(from)));
   }
   if (to == IBV_QPS_ERR || to == IBV_QPS_RESET) {

@@ -166,7 +166,7 @@ class StatTest(CommandTest):
         ports = self.ask(server.process, "/pollux/ports")["/pollux/ports"]
         self.assertIn("net_memif0", ports["0/1"])
         self.assertEqual(self.ask(server.process, "/pollux/qps,0")["/pollux/qps"], [1])
-        for command, words in (("/pollux/qp,12345", "no 12345"), ("/pollux/qp", "which"),
+        for command, words in (("/pollux/qp,12345", "no 12345"), ("/pollux/qp", "give its number"),
                                ("/pollux/port,7", "no worker 7"), ("/pollux/port,x", "numbers")):
             answer = self.ask(server.process, command)[command.split(",")[0]]
             self.assertIn(words, answer["error"])

@@ -227,7 +227,7 @@ TEST_F(HostileClientTest, ConnectionsAboveTheLimitAreRefused) {
   hostile->Connect({nodes[1]->gid(), kTestPort});
   ASSERT_TRUE(RunUntil([this] { return counters().connections_refused == 1; }));
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_THAT(lines[0], EndsWith("connection refused: there are 1, as many as may be"));
+  EXPECT_THAT(lines[0], EndsWith("connection refused: the limit of 1 connections is reached"));
   EXPECT_FALSE(hostile->connected());
   ExpectTheOtherClientIsServed();
 }
@@ -265,7 +265,8 @@ TEST_F(HostileClientTest, OneAddressCannotTakeAllConnections) {
   third.Connect({nodes[1]->gid(), kTestPort});
   ASSERT_TRUE(RunUntil([this] { return counters().connections_refused == 1; }));
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_THAT(lines[0], EndsWith("its address has 2 of 4, as many as one may"));
+  EXPECT_THAT(lines[0],
+              EndsWith("its address has 2 of 4 connections, the most that one address may have"));
   EXPECT_FALSE(third.connected());
   // Another address has its share.
   sim::Node& other = world->AddNode();
@@ -301,7 +302,8 @@ TEST_F(HostileClientTest, TheLimitIsCheckedAgainWhenAConnectionIsEstablished) {
   EXPECT_EQ(counters().connections_refused, 1u);
   EXPECT_EQ(counters().connections_established, 1u);
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_THAT(lines[0], EndsWith("its address has 1 of 2, as many as one may"));
+  EXPECT_THAT(lines[0],
+              EndsWith("its address has 1 of 2 connections, the most that one address may have"));
   EXPECT_EQ(server->server->connections(), 1u);
 }
 

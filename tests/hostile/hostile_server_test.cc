@@ -274,7 +274,7 @@ TEST_F(HostileServerTest, DiscardedMessagesAreLoggedOnce) {
   world->RunFor(2 * Refusals::kDelayNs);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0], absl::StrCat(ToString({nodes[1]->gid(), kTestPort}),
-                                   ": a reply to no call that is outstanding, discarded; 20 so "
+                                   ": a reply to no outstanding call, discarded; 20 so "
                                    "far on this connection"));
   ExpectGoodReplyEndsIt();
 }

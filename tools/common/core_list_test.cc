@@ -43,7 +43,8 @@ TEST(CoreListTest, RefusesCpusThatDoNotExist) {
   EXPECT_TRUE(CheckCpusExist({2, 0}, root).ok());
   const absl::Status status = CheckCpusExist({0, 1}, root);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("CPU 1: this machine has none"), std::string::npos);
+  EXPECT_NE(status.message().find("CPU 1: this machine has no CPU of that number"),
+            std::string::npos);
 }
 
 }  // namespace

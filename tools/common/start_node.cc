@@ -28,7 +28,7 @@ bool IsPciAddress(const std::string& port) {
 absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, Cores cores) {
   if (absl::Status status = CheckPortOptions(port); !status.ok()) return status;
   if (cores != Cores::kMany && port.cores.size() > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--cores: this runs on one core, and ",
+    return absl::InvalidArgumentError(absl::StrCat("--cores: this command runs on one core, but ",
                                                    port.cores.size(), " are given; give --core N"));
   }
   engine::EalOptions eal = port.eal;

@@ -167,8 +167,8 @@ class Families {
       const std::string name = absl::StrReplaceAll(key, {{"/", "_"}});
       const bool counts = otherwise == Type::Counter;
       Add(absl::StrCat(prefix, name, counts ? "_total" : ""), otherwise,
-          absl::StrCat("The number ", key, " of `pollux stat`, part ", part), std::move(labels),
-          value);
+          absl::StrCat("The value ", key, " in part ", part, " of `pollux stat`"),
+          std::move(labels), value);
       return;
     }
     if (rule->metric == nullptr) return;

@@ -193,10 +193,11 @@ int BenchCommand(int argc, char** argv) {
       "between this machine and one where `pollux bench --server` runs: the latency of one\n"
       "operation at a time, then the rate of many at once; then SENDs on several queue pairs\n"
       "(of --cores), and small messages beside bulk. The latency of a SEND is a round trip: the\n"
-      "server answers by a SEND. That of a WRITE or READ ends with its completion. Everything is\n"
-      "repeated in several passes. The report has medians, lows and highs, and verdicts where a\n"
-      "ratio has a target. Around each measurement the client measures what passing a cache line\n"
-      "between two of its cores costs; passes with near and with far cores are reported apart.");
+      "server answers with a SEND. That of a WRITE or READ ends with its completion. All of this\n"
+      "is repeated in several passes. The report has medians, lows and highs, and verdicts for\n"
+      "ratios that have a target. Around each measurement the client measures the cost of passing\n"
+      "a cache line between two of its cores; passes with near and with far cores are reported\n"
+      "separately.");
   DeclareRemoteOptions(options, &bench.remote);
   options.Switch("server", "serve measurements until SIGINT or SIGTERM", &bench.server);
   options.Number("verbs-port", "port of the server's verbs (18515)", 1, 65535, &bench.verbs_port);

@@ -132,7 +132,7 @@ absl::StatusOr<std::vector<NfsTree::Entry>> ListPath(NfsRemote& remote) {
 int List(int argc, char** argv) {
   Session session;
   Options options("nfs ls [options] nfs://HOST[:PORT]/export/path",
-                  "Lists a directory of an NFS server by READDIRPLUS.");
+                  "Lists a directory of an NFS server with READDIRPLUS.");
   Open("nfs ls", options, argc, argv, 1, 1, 0, &session);
   if (session.done) return *session.done;
   if (session.remote == nullptr) {

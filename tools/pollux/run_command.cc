@@ -79,13 +79,14 @@ absl::StatusOr<std::string> FindLibraries() {
       }
       return absl::FailedPreconditionError(
           absl::StrCat(directory.string(),
-                       ": the loader takes no path with a space, ':' or ';' in it; `tools/dev "
+                       ": the loader accepts no path with a space, ':' or ';'; `tools/dev "
                        "install --prefix DIR` puts the libraries elsewhere"));
     }
     if (errno == EACCES) {
-      return absl::PermissionDeniedError(absl::StrCat(
-          (directory / *lacks).string(), ": this user (", geteuid(),
-          ") may not read it; `tools/dev install --prefix DIR` puts it where everybody may"));
+      return absl::PermissionDeniedError(
+          absl::StrCat((directory / *lacks).string(), ": this user (", geteuid(),
+                       ") may not read it; `tools/dev install --prefix DIR` puts it where every "
+                       "user may read it"));
     }
     absl::StrAppend(&missing, missing.empty() ? "" : ", ", (directory / *lacks).string());
   }

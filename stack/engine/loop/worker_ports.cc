@@ -63,7 +63,7 @@ absl::StatusOr<Worker::Port*> Worker::FindPort(uint8_t port_num) {
 
 absl::Status Worker::NoSuchPort(uint8_t port_num) const {
   return absl::InvalidArgumentError(
-      absl::StrFormat("port %u asked for; this worker has %u", port_num, ports_.size()));
+      absl::StrFormat("no port %u; this worker has %u, numbered from 1", port_num, ports_.size()));
 }
 
 }  // namespace pollux::engine

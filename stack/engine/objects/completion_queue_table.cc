@@ -25,12 +25,12 @@ absl::Status CompletionQueueTable::Destroy(verbs::CompletionQueue* cq) {
   if (absl::Status status = queues_.CheckContains(cq); !status.ok()) return status;
   if (cq->use_count() != 0) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("completion queue still serves %u times a queue pair; destroy those first",
+        absl::StrFormat("completion queue: queue pairs still use it %u times; destroy them first",
                         cq->use_count()));
   }
   if (cq->announced()) {
     return absl::FailedPreconditionError(
-        "completion queue: its channel holds an event of it; take that first");
+        "completion queue: its channel still has an event of it; get that event first");
   }
   events_->Remove(cq);
   cq->ForgetEvents();

@@ -56,7 +56,7 @@ absl::StatusOr<ibv_mw*> MemoryObjects::AllocMw(memory::ProtectionDomain* pd, ibv
   if (!Owns(pd)) return NotOurs("protection domain");
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("memory window of type %d: there are 1 and 2", type));
+        absl::StrFormat("memory window of type %d: only types 1 and 2 exist", type));
   }
   const absl::StatusOr<memory::MemoryRegion> window = regions_.AllocWindow(pd, type);
   if (!window.ok()) return window.status();

@@ -26,7 +26,7 @@ absl::Status SharedReceiveQueueTable::Destroy(verbs::SharedReceiveQueue* srq) {
   if (absl::Status status = queues_.CheckContains(srq); !status.ok()) return status;
   if (srq->use_count != 0) {
     return absl::FailedPreconditionError(absl::StrFormat(
-        "shared receive queue still serves %u queue pairs; destroy those first", srq->use_count));
+        "shared receive queue: %u queue pairs still use it; destroy them first", srq->use_count));
   }
   --srq->pd()->use_count;
   events_->Remove(srq);

@@ -9,7 +9,7 @@ absl::StatusOr<Idle> ParseIdle(std::string_view text) {
   if (text == "yield") return Idle::kYield;
   if (text == "sleep") return Idle::kSleep;
   return absl::InvalidArgumentError(absl::StrCat("'", absl::string_view(text.data(), text.size()),
-                                                 "' is none of spin, yield, sleep"));
+                                                 "' is not one of spin, yield, sleep"));
 }
 
 }  // namespace pollux::engine

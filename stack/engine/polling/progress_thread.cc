@@ -127,9 +127,9 @@ absl::Status ProgressThread::Prepare() {
   if (!registers_) return absl::OkStatus();
   // The affinity is set first: registering takes note of it.
   if (rte_thread_register() != 0) {
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "DPDK does not take one more polling thread (%s); at most %d run in a process",
-        rte_strerror(rte_errno), RTE_MAX_LCORE));
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("DPDK accepts no more polling threads (%s); at most %d run in a process",
+                        rte_strerror(rte_errno), RTE_MAX_LCORE));
   }
   if (shared_ != nullptr) {
     shared_->Begin(rte_lcore_id());

@@ -239,10 +239,10 @@ absl::Status Port::Probe(const Devargs& devargs) {
         "(`lspci`), be bound to vfio-pci or to a bifurcated driver, and EAL must scan PCI"));
   }
   if (devargs.driver() == Driver::kOther && error == 0) {
-    return absl::NotFoundError(absl::StrCat("port ", name_, " is no network device"));
+    return absl::NotFoundError(absl::StrCat("port ", name_, " is not a network device"));
   }
   return absl::InternalError(
-      absl::StrCat("port ", devargs.ToString(), ": DPDK does not open this device (",
+      absl::StrCat("port ", devargs.ToString(), ": DPDK cannot open this device (",
                    rte_strerror(error < 0 ? -error : ENODEV), ")", ProbeHint(devargs.driver())));
 }
 
@@ -413,7 +413,7 @@ absl::StatusOr<Port::Pair> Port::CreateRingPair(const std::string& name,
       if (ring == nullptr) {
         return absl::ResourceExhaustedError(
             absl::StrCat("ring pair ", name, ": ", 2 * queues, " rings of ", kRingFrames,
-                         " frames cannot be had: ", rte_strerror(rte_errno)));
+                         " frames cannot be created: ", rte_strerror(rte_errno)));
       }
       way->push_back(ring);
     }

@@ -131,8 +131,8 @@ absl::Status CheckMemif(const Devargs& devargs) {
   struct stat file;
   if (lstat(path.c_str(), &file) != 0) return absl::OkStatus();
   if (!S_ISSOCK(file.st_mode)) {
-    return absl::AlreadyExistsError(absl::StrCat("port ", devargs.name(), ": ", path,
-                                                 " exists and is no socket; give another socket="));
+    return absl::AlreadyExistsError(absl::StrCat(
+        "port ", devargs.name(), ": ", path, " exists and is not a socket; give another socket="));
   }
   // A socket of another type than memif's: the kernel tells whether somebody listens without
   // connecting, which, followed by a disconnect, can bring that server's driver down.

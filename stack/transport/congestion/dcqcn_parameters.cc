@@ -51,8 +51,8 @@ absl::Status Set(absl::string_view name, absl::string_view text, DcqcnParameters
   if (field == std::end(kFields)) {
     std::vector<std::string> names;
     for (const Field& each : kFields) names.emplace_back(each.name);
-    return absl::InvalidArgumentError(
-        absl::StrCat("DCQCN has no parameter '", name, "'; it has ", absl::StrJoin(names, ", ")));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown DCQCN parameter '", name, "'; the parameters are ", absl::StrJoin(names, ", ")));
   }
   uint32_t value = 0;
   if (!absl::SimpleAtoi(text, &value) || value < field->low || value > field->high) {
