@@ -32,6 +32,11 @@ static void put(CLIENT *client, char *name, const char *path) {
   FILE *file = fopen(path, "rb");
   check_file(file != NULL, path);
   arguments.data.data_len = (u_int)fread(bytes, 1, sizeof bytes, file);
+  if (fgetc(file) != EOF) {
+    fprintf(stderr, "put: %s is larger than a block, which has at most %d bytes\n", path,
+            BLOCK_MAX_BYTES);
+    exit(1);
+  }
   check_file(!ferror(file), path);
   fclose(file);
   check_call(client, put_1(&arguments, &result, client), "put");
@@ -54,7 +59,7 @@ static void get(CLIENT *client, char *name, const char *path) {
   }
   file = fopen(path, "wb");
   check_file(file != NULL, path);
-  /* For an empty block XDR allocates none. */
+  /* XDR allocates no memory for an empty block. */
   if (result.get_result_u.data.data_len > 0) {
     written = fwrite(result.get_result_u.data.data_val, 1, result.get_result_u.data.data_len, file);
   }

@@ -56,7 +56,7 @@ bool_t get_1_svc(block_name *name, get_result *result, struct svc_req *request) 
     result->get_result_u.why = "there is no block of that name";
     return TRUE;
   }
-  /* Sent from its own memory. */
+  /* The reply is sent from the block's memory, without a copy here. */
   result->status = BLOCK_OK;
   result->get_result_u.data.data_val = block->data;
   result->get_result_u.data.data_len = block->bytes;
