@@ -93,7 +93,7 @@ TEST_F(ServiceCallTest, AResultAboveTheReplyLimitIsASystemError) {
   }
 }
 
-TEST_F(ServiceCallTest, UnansweredAndMalformedCallsSendAnEmptyReply) {
+TEST_F(ServiceCallTest, UnansweredAndMalformedCallsGetAnEmptyMessage) {
   EXPECT_TRUE(AskService(kProgram, {.program = 77, .version = 2, .procedure = 2}, Void(), {}, Serve)
                   .get()
                   .empty());

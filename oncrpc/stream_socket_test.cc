@@ -64,7 +64,7 @@ TEST_F(StreamSocketTest, SignalsDoNotInterruptConnect) {
   close(second);
 }
 
-TEST_F(StreamSocketTest, AClientOnAReservedPortLeavesItToListeners) {
+TEST_F(StreamSocketTest, AServerCanListenOnTheReservedPortOfAClient) {
   close(accept(listener_, nullptr, nullptr));
   const int client = ConnectTcp(server_, kTimeoutS, SourcePort::kReserved);
   ASSERT_GE(client, 0);

@@ -142,7 +142,7 @@ TEST_F(TcpServiceTest, AConnectionAboveTheLimitClosesTheLongestIdle) {
   EXPECT_EQ(peers.back()->Reply(), "cba");
 }
 
-TEST_F(TcpServiceTest, TheLimitClosesConnectionsOfTheAddressThatHasTheMost) {
+TEST_F(TcpServiceTest, AtTheLimitANewConnectionClosesOneOfTheAddressWithTheMost) {
   TcpPeer other(server_->port(), INADDR_LOOPBACK + 1);
   other.Send(TcpPeer::Fragment("abc"));
   EXPECT_EQ(other.Reply(), "cba");

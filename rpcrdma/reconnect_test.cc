@@ -229,7 +229,7 @@ TEST_F(ReconnectTest, AnUnansweredCallIsResent) {
 }
 
 // Nor is a connection given up on which nothing is asked, or that is told to be patient.
-TEST_F(ReconnectTest, SilenceWithoutACallOrALimitKeepsTheConnection) {
+TEST_F(ReconnectTest, ASilentConnectionIsKeptIfNoCallWaitsOrSilenceIsUnlimited) {
   StartReconnecting();
   world->RunFor(200 * sim::Simulation::kSecond);
   EXPECT_EQ(client->counters().connections_silent, 0u);

@@ -101,7 +101,7 @@ TEST_F(MulticastTest, AJoinFailsIfTheQueuePairCannotBeAttached) {
   JoinAndSee(kGroup);
 }
 
-TEST_F(MulticastTest, LeaveAndRejoinWhileTheFirstJoinIsPending) {
+TEST_F(MulticastTest, OnlyTheLastJoinIsReportedAfterLeaveAndRejoin) {
   Prepare();
   client.env->moves_held = true;
   client.events.clear();
@@ -136,7 +136,7 @@ TEST_F(MulticastTest, JoinWithoutAQueuePairAttachesNone) {
   EXPECT_FALSE(Joined(kGroup));
 }
 
-TEST_F(MulticastTest, ReleaseOfTheQueuePairWhileAJoinIsPending) {
+TEST_F(MulticastTest, AJoinSucceedsUnattachedIfTheQueuePairIsReleasedMeanwhile) {
   Prepare();
   JoinAndSee(kOther);
   client.events.clear();
@@ -153,7 +153,7 @@ TEST_F(MulticastTest, ReleaseOfTheQueuePairWhileAJoinIsPending) {
   EXPECT_FALSE(Attached(kGroup));
 }
 
-TEST_F(MulticastTest, LeaveAfterTheQueuePairWasReleased) {
+TEST_F(MulticastTest, LeaveAfterReleaseOfTheQueuePairCancelsAPendingJoin) {
   Prepare();
   client.events.clear();
   ASSERT_EQ(Join(kGroup), absl::StatusCode::kOk);
@@ -164,7 +164,7 @@ TEST_F(MulticastTest, LeaveAfterTheQueuePairWasReleased) {
   EXPECT_TRUE(client.env->joined.empty());
 }
 
-TEST_F(MulticastTest, DestroyWhileAJoinIsPending) {
+TEST_F(MulticastTest, DestroyCancelsAPendingJoin) {
   Prepare();
   ASSERT_EQ(Join(kGroup), absl::StatusCode::kOk);
   client.events.clear();

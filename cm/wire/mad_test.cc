@@ -162,7 +162,7 @@ TEST(MadTest, OtherCapturedMessagesParse) {
   EXPECT_EQ(sidr_rep.qkey, 0x01234567u);
 }
 
-TEST(MadTest, MessagesWithoutACaptureParse) {
+TEST(MadTest, HandBuiltMessagesParse) {
   const Mra mra = ParseAs<Mra>("built_mra_for_req");
   EXPECT_EQ(mra.local_comm_id, 0x02000002u);
   EXPECT_EQ(mra.message_mraed, 0);

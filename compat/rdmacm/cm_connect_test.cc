@@ -424,7 +424,7 @@ TEST_F(MovedQueuePairTest, CompletionQueuesStayWithTheIdentifier) {
 }
 
 // As librdmacm, which looks whether there is one when the program takes the event.
-TEST_F(MovedQueuePairTest, IsEstablishedByAnIdentifierThatGetsItWhileConnecting) {
+TEST_F(MovedQueuePairTest, AnIdentifierThatGetsItWhileConnectingMovesItToRts) {
   Request();
   MoveToRts(*server_);
   rdma_conn_param param = server_->Param();

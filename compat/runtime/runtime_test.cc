@@ -196,7 +196,7 @@ TEST_F(RuntimeTest, PostsAreSentInBatches) {
   owned.worker().RemovePoller(&turns);
 }
 
-TEST_F(RuntimeTest, APollWithWorkIsTimedAtItsEnd) {
+TEST_F(RuntimeTest, TheTimeOfAPollWithWorkIsItsEnd) {
   struct Work : engine::Poller {
     bool Poll(uint64_t /*now_ns*/) override {
       done_ns = clock.NowNs();

@@ -134,7 +134,7 @@ TEST_F(MonitoredHostsTest, AnInvalidFileIsAnErrorAndNotOverwritten) {
   EXPECT_FALSE(MonitoredHosts::Open(directory_ + "/none/hosts").ok());
 }
 
-TEST_F(MonitoredHostsTest, AHostThatCannotBeWrittenIsNotAdded) {
+TEST_F(MonitoredHostsTest, AHostThatCannotBeStoredIsNotAdded) {
   auto hosts = Open();
   // In the way of the new file.
   ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);

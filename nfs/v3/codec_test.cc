@@ -153,7 +153,7 @@ TEST(CodecTest, ArraysAndListsAboveTheLimitAreRefused) {
   EXPECT_TRUE(Encoding(groups).empty());
 }
 
-TEST(CodecTest, OpaqueInPlaceComparesByItsBytes) {
+TEST(CodecTest, FileHandlesCompareByTheirBytes) {
   const Bytes bytes(kFhsize3, 1);
   const NfsFh3 whole = *NfsFh3::From(bytes);
   EXPECT_EQ(whole, *NfsFh3::From(bytes));

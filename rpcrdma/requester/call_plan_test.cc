@@ -181,7 +181,7 @@ TEST(PlainCallsTest, IncludeExactlyTheCallsPlannedWithoutChunks) {
 }
 
 // What the caller states itself is planned anew.
-TEST(PlainCallsTest, ExcludeCallsWithAHeaderItemsOrBuffers) {
+TEST(PlainCallsTest, CallsWithItemsBuffersOrAHeaderAreNotPlain) {
   const oncrpc::ProgramBinding binding{
       .program = 0x20000000, .version = 1, .procedures = {{.number = 1}}};
   PlainCalls calls;

@@ -41,7 +41,7 @@ TEST(GidTableTest, ContainsFollowsEveryChange) {
   EXPECT_FALSE(table.Contains(Gid{}, kNoVlan));
 }
 
-TEST(GidTableTest, HasVlanFollowsTheEntries) {
+TEST(GidTableTest, HasVlanIsTrueOnlyForVlansOfEntries) {
   GidTable table;
   EXPECT_FALSE(table.HasVlan(kNoVlan));
   table.Assign(std::vector{Entry(1), GidEntry{.gid = Entry(2).gid, .vlan = 7}});

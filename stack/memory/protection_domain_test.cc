@@ -126,7 +126,7 @@ TEST_F(RegionTableTest, FastAndBoundRegionsAreNotReregistered) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(RegionTableTest, RegionsAreBounded) {
+TEST_F(RegionTableTest, RegistrationAboveTheMaximumIsRefused) {
   std::set<uint32_t> keys;
   for (int i = 0; i < 16; ++i) {
     keys.insert(table_.Register(&pd_, buffer_, 64, 0)->key);

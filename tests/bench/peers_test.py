@@ -36,7 +36,7 @@ class PeersTest(unittest.TestCase):
         with mock.patch("os.cpu_count", return_value=2):
             self.assertEqual(processes.output(("echo", "here"), cpu=NO_CPU), "here\n")
 
-    def test_a_program_that_is_both_sides_has_every_cpu(self):
+    def test_a_program_that_runs_both_sides_may_use_every_cpu(self):
         affinity = ("grep", "Cpus_allowed:", "/proc/self/status")
         with mock.patch("os.cpu_count", return_value=2):
             self.assertEqual(processes.output(affinity, cpu=None), "".join(

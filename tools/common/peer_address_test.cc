@@ -50,7 +50,7 @@ TEST(ResolvePeer, OnlyLinkLocalAddressesMayHaveAScope) {
   EXPECT_FALSE(ResolvePeer("192.0.2.1%eth0").ok());
 }
 
-TEST(ResolvePeer, AddressesThatAreNoPeerAreRefused) {
+TEST(ResolvePeer, AddressesThatNoPeerCanHaveAreRefused) {
   for (const char* text : {"", "%", "0.0.0.0", "127.0.0.1", "224.1.1.1", "255.255.255.255",
                            "::", "::1", "ff02::1", "ff02::1%eth0"}) {
     EXPECT_EQ(ResolvePeer(text).status().code(), absl::StatusCode::kInvalidArgument) << text;

@@ -188,7 +188,7 @@ TEST_F(FileServiceTest, ConnectWithoutAListenerNamesTheAddress) {
   EXPECT_THAT(std::string(client.status().message()), HasSubstr("192.0.2.1:20050"));
 }
 
-TEST_F(FileServiceTest, AnotherProgramIsUnimplemented) {
+TEST_F(FileServiceTest, ACallOfAnotherProgramFailsWithUnimplemented) {
   Start(false);
   FileClient::Options options;
   options.program = 100003;
