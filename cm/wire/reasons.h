@@ -11,9 +11,10 @@ namespace pollux::cm {
 // are handled on receipt: the connection ends with RDMA_CM_EVENT_REJECTED, whose status is the
 // reason, except for 26 (see there).
 enum class RejectReason : uint16_t {
-  kNoQp = 1,         // sent if the user chooses it (Manager::Reject)
-  kNoEec = 2,        // not sent: for reliable datagrams
-  kNoResources = 3,  // sent if max_ids are in use, or the queue pair cannot be moved
+  kNoQp = 1,   // sent if the user chooses it (Manager::Reject)
+  kNoEec = 2,  // not sent: for reliable datagrams
+  // Sent if max_ids are in use, the queue pair cannot be moved, or memory is short.
+  kNoResources = 3,
   // Sent if a REQ or REP had no reply after all retries, or if a half-open connection is given up
   // at max_half_open.
   kTimeout = 4,

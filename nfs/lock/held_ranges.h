@@ -11,7 +11,8 @@ namespace pollux::nfs {
 
 // A range of at least one byte in a file.
 struct ByteRange {
-  static constexpr uint64_t kEnd = INT64_MAX;  // stands for the end of the file; no file is as long
+  // Stands for the end of the file; no file is that long.
+  static constexpr uint64_t kEnd = INT64_MAX;
 
   uint64_t begin = 0;
   uint64_t last = kEnd;

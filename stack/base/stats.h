@@ -29,7 +29,7 @@ class Stats {
   void Set(std::string_view name, Value value);
   // Adds to the number under this name, so that several objects of one kind can report together.
   void Count(std::string_view name, uint64_t value);
-  // Choose the shape of a list, even if it stays empty.
+  // Make this a list of numbers or of lines, even if nothing is added.
   void BeNumbers() { shape_ = Shape::kNumbers; }
   void BeLines() { shape_ = Shape::kLines; }
   // Both return false when the list is full.

@@ -71,8 +71,8 @@ class NeighbourTable {
   // rack that started together do not all solicit at the same time.
   static constexpr uint64_t kReachableNs = 30'000'000'000;
   static constexpr uint64_t kForgetNs = 600'000'000'000;  // stale and unused entries are removed
-  // The connections are searched for progress at most once per kLookNs, however many neighbours
-  // there are.
+  // The table looks for connections with progress at most once per kLookNs, whatever the number of
+  // neighbours.
   static constexpr uint64_t kLookNs = 1'000'000'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 

@@ -45,7 +45,8 @@ struct Chart {
 
 // Escapes text for HTML, also in attributes in double quotes.
 std::string EscapeHtml(absl::string_view text);
-// "64 B", "4 KiB", "1 MiB": multiples of a power of 1024 in its unit, otherwise with one decimal.
+// "64 B", "4 KiB", "1.5 MiB": a whole number if it is a multiple of the unit, otherwise with one
+// decimal.
 std::string ShortBytes(double bytes);
 // "0.25", "3", "1,200": three significant digits, or all digits before the point.
 std::string ShortNumber(double number);

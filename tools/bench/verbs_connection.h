@@ -27,8 +27,8 @@ class VerbsConnection final : public engine::Poller {
    public:
     virtual ~User() = default;
     // The queue pair is in INIT: register memory and post receives now. An error ends the
-    // connection. Called again if another peer replaces the first one, whose objects have been
-    // destroyed then.
+    // connection. Called again if another peer replaces the first one, after the objects of the
+    // first were destroyed.
     virtual absl::Status OnReady() = 0;
     // `private_data`: the whole private data field of the peer's REQ or REP, padding included.
     virtual void OnEstablished(absl::Span<const uint8_t> private_data) = 0;

@@ -105,7 +105,7 @@ TEST_F(ExaminationTest, WithoutAnyFileEachFindingHasACommand) {
   EXPECT_EQ(Names(All("", "03:00.0"), true), (Strings{"sysfs", "PCI device", "memlock"}));
   EXPECT_EQ(Names(All("", "net_tap0"), true), (Strings{"sysfs", "tun device", "CAP_NET_ADMIN"}));
   EXPECT_EQ(Names(All("", "net_memif0"), true), Strings{"sysfs"});
-  // Without a port everything is advice.
+  // Without a port every finding is advice.
   EXPECT_EQ(Names(All("", ""), true), Strings{});
   for (const Finding& one : All("", "")) {
     EXPECT_EQ(one.command.empty(), one.good) << one.name;

@@ -48,8 +48,9 @@ int DoctorCommand(int argc, char** argv) {
   Options options(
       "doctor [options]",
       "Shows what this host lacks for a port, and the command that fixes it. Changes nothing.\n"
-      "State: ok; LACKING, without which the port does not work; advice. Without a port\n"
-      "everything is advice. Exit status: 0, 1 if something is lacking, 2 for a wrong option.");
+      "State: ok; LACKING, without which the port does not work; advice. Without --netdev\n"
+      "or --port every finding is advice. Exit status: 0 if nothing is lacking, 1 if\n"
+      "something is, 2 for a wrong option.");
   options.Text("netdev", "IFACE", "the interface to be shared with the kernel", &netdev);
   options.Text("port", "DEVARGS", "or the port, as in other commands; it may be in use", &devargs);
   options.Number("memory", "value of --memory for the command, in MiB (512)", 64, 1048576,

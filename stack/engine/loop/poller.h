@@ -77,7 +77,7 @@ class PollerList {
         pollers_, [now_ns](Poller* poller) { return poller != nullptr && poller->Poll(now_ns); });
   }
 
-  Wakeup wakeup_;                 // its parts are those of the pollers
+  Wakeup wakeup_;                 // awake if the wakeup of any poller is
   std::vector<Poller*> pollers_;  // null: removed, to be erased after the round
   bool removed_ = false;
 };

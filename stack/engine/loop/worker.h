@@ -254,7 +254,8 @@ class Worker : public Actor {
     size_t length = 0;  // bytes; 0: in several segments
     Qpn dest_qpn;       // if the frame is RoCE over IPv4 without a tag; 0: it is not
   };
-  // The number of queue pairs that are prefetched: as many as cache misses may be outstanding.
+  // The number of queue pairs that are prefetched: the number of cache misses that may be
+  // outstanding.
   static constexpr uint16_t kPrefetchAhead = 6;
   void Prepare(const rte_mbuf* frame, Arrival* arrival) const;
   void Prefetch(uint16_t i) const;

@@ -13,8 +13,8 @@ namespace pollux::engine {
 
 class Worker;
 
-// How busy a core is: the turns of the loop, those with work, and the time from the start of each
-// of the latter to the start of the next turn.
+// The load of a core: turns of the loop, turns with work, and the sum of the times from the start
+// of a turn with work to the start of the next turn.
 struct CoreCounters {
   uint64_t polls = 0;
   uint64_t busy_polls = 0;

@@ -12,9 +12,10 @@
 
 namespace pollux::transport {
 
-// Gaps are kept in the order in which they were requested. The peer answers in that order, so that
-// a response to a later request proves an earlier repetition, or its response, lost: nothing is
-// requested twice within a round trip, and no clock is needed. Owned by one worker.
+// Gaps are kept in the order in which they were requested. The peer responds in that order. A
+// response to a later request therefore proves that an earlier repetition, or its response, was
+// lost. So nothing is requested twice within a round trip, and no clock is needed. Owned by one
+// worker.
 class ReadGapTracker {
  public:
   // As many repetitions as a responder accepts in addition to the responses in progress

@@ -35,9 +35,8 @@ class ReceivedPsnBitmap {
     --count_;
     return true;
   }
-  // Returns the number of the `count` PSNs from `first` on that precede the next one in the set
-  // (with `present` false: the next one that is not in the set), or `count` if there is none.
-  // `count` is at most kSpan.
+  // Examines `count` PSNs from `first` on. Returns how many precede the first one that is in the
+  // set or, if `present` is false, that is not; `count` if there is none. `count` is at most kSpan.
   uint32_t Until(bool present, Psn first, uint32_t count) const {
     if (count_ == 0) return present ? count : 0;
     for (uint32_t n = 0; n < count;) {
