@@ -50,7 +50,8 @@ TEST(DcqcnParametersTest, ErrorsNameTheAllowedValues) {
   EXPECT_EQ(ErrorOf("rpg_gd=-1"), "rpg_gd=-1: a number from 10 to 15 is allowed");
   EXPECT_EQ(ErrorOf("rpg_min_rate=0"), "rpg_min_rate=0: a number from 1 to 1000000 is allowed");
   EXPECT_EQ(ErrorOf("rpg_max_rate=5,rpg_min_rate=6"), "rpg_max_rate=5 is below rpg_min_rate=6");
-  EXPECT_NE(ErrorOf("alpha=1").find("it has rpg_time_reset, rpg_byte_reset"), std::string::npos);
+  EXPECT_NE(ErrorOf("alpha=1").find("the parameters are rpg_time_reset, rpg_byte_reset"),
+            std::string::npos);
 }
 
 TEST(DcqcnParametersTest, TheHelpTextParses) {
