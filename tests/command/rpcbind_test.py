@@ -66,7 +66,7 @@ class RpcbindTest(WithRpcbind):
             self.assertEqual(run.process.returncode, 0, run.stderr)
         self.assert_one_line(self.client("ping", options=("--rpcbind", "--program", "100003",
                                                           "--version", "3")),
-                             1, "no program 100003 version 3", "rdma")
+                             1, "no registration of program 100003 version 3", "rdma")
         # What a killed one leaves behind is the next one's.
         server.process.kill()
         server.process.wait()

@@ -61,7 +61,7 @@ class UsageTest(CommandTest):
         self.fails(2, ["ls", "--address", "fd00::1/64,vlan=4095"], "vlan=4095", "vlan=100")
         self.fails(2, ["ls", "--address", "10.0.0.0/24"], "10.0.0.0/24", "host")
         self.fails(2, ["ls", "--address", "127.0.0.1/8"], "127.0.0.1", "host")
-        self.fails(2, ["ls", *PLACE, "--gateway", "10.9.0.1", "10.0.0.1"], "10.9.0.1", "link")
+        self.fails(2, ["ls", *PLACE, "--gateway", "10.9.0.1", "10.0.0.1"], "10.9.0.1", "subnet")
         self.fails(2, ["ls", "--vlan", "4095"], "4095", "1 to 4094")
         self.fails(2, ["ls", "--gateway", "10.0.0.256"], "10.0.0.256")
         self.fails(2, ["ls", "--mac", "01:00:00:00:00:01"], "01:00:00:00:00:01", "unicast")
