@@ -117,8 +117,8 @@ absl::Status RpcBind::Unregister(uint32_t program, uint32_t version, const Gid& 
   if (!removed.ok()) return removed.status();
   if (!*removed) {
     return absl::NotFoundError(
-        absl::StrCat(name_, " has no registration that this user can remove of program ", program,
-                     " version ", version));
+        absl::StrCat(name_, " has no registration of program ", program, " version ", version,
+                     " that this user can remove"));
   }
   return absl::OkStatus();
 }

@@ -72,7 +72,8 @@ inline CmChannel* Of(rdma_event_channel* channel) { return static_cast<CmChannel
 // The context that librdmacm opens on behalf of programs, and its protection domain. There is one
 // of each, until the process ends. Return null and set errno on an error.
 Context* CmContext();
-// null if it was not opened, without setting errno; also in a forked child
+// Returns the context if it was opened, also in a forked child; otherwise null, without setting
+// errno.
 Context* OpenedCmContext();
 ibv_pd* CmDomain();
 

@@ -10,8 +10,8 @@
 
 namespace pollux::nfs {
 
-// Blocks every thread of a storage from construction until GoOn() or destruction. No control work
-// is queued after construction.
+// Blocks every thread of a storage from construction until GoOn() or destruction. When the
+// constructor returns, no control work is queued.
 class StalledStorage {
  public:
   explicit StalledStorage(Storage* storage) {

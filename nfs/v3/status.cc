@@ -52,7 +52,7 @@ constexpr std::array kMeanings = {
     Meaning{Nfsstat3::kBadhandle, "NFS3ERR_BADHANDLE", Code::kAborted,
             "the server does not know the file handle"},
     Meaning{Nfsstat3::kNotSync, "NFS3ERR_NOT_SYNC", Code::kAborted,
-            "another client has changed it meanwhile"},
+            "it was changed meanwhile"},
     Meaning{Nfsstat3::kBadCookie, "NFS3ERR_BAD_COOKIE", Code::kAborted,
             "the directory changed while it was read"},
     Meaning{Nfsstat3::kNotsupp, "NFS3ERR_NOTSUPP", Code::kUnimplemented,

@@ -86,7 +86,7 @@ int Main(int argc, char** argv) {
       "that any RoCE stack does (+work), Pollux over the same device, libtirpc over\n"
       "TCP, UCX, qperf and sockperf, and compares the ratios of each pass with their\n"
       "targets. The cost of passing a cache line from core to core is measured before\n"
-      "and after each part; passes with near and with far cores are reported apart.");
+      "and after each part; passes with near and with far cores are reported separately.");
   options.Number("passes",
                  "number of passes (5); figures are their medians, and with\nfewer than 5 verdicts "
                  "do not count",

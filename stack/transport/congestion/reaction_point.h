@@ -26,7 +26,8 @@ class ReactionPoint {
   // The number of frames of `frame_bytes` each, at most `most`, that may be sent now.
   int Allowed(uint64_t now_ns, uint32_t frame_bytes, int most);
   void OnSent(uint64_t bytes);
-  // When to call Allowed() again after it returned 0; not later than the next increase of the rate.
+  // When to call Allowed() again after it returned 0: at most rpg_time_reset from now, because the
+  // rate increases meanwhile.
   uint64_t retry_ns(uint64_t now_ns) const;
 
   bool limited() const { return limited_; }

@@ -62,7 +62,7 @@ class ReadGapTracker {
     });
     return lost;
   }
-  // Removes all gaps that extend past `psn`.
+  // Removes all gaps that contain `psn` or a later PSN.
   void ForgetFrom(Psn psn) {
     Remove([&](const Gap& gap) { return Before(psn, gap.end); });
   }
