@@ -116,9 +116,8 @@ absl::Status RpcBind::Unregister(uint32_t program, uint32_t version, const Gid& 
   const auto removed = Change(kUnset, program, version, netid, "");
   if (!removed.ok()) return removed.status();
   if (!*removed) {
-    return absl::NotFoundError(
-        absl::StrCat(name_, " has no registration of program ", program, " version ", version,
-                     " that this user can remove"));
+    return absl::NotFoundError(absl::StrCat(name_, " has no registration of program ", program,
+                                            " version ", version, " that this user can remove"));
   }
   return absl::OkStatus();
 }

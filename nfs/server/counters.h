@@ -22,7 +22,8 @@ struct Counters {
   uint64_t bytes_ahead = 0;
   uint64_t bytes_written = 0;  // to files
   uint64_t waited = 0;         // calls that waited for other calls to their export
-  // calls answered by NFS3ERR_JUKEBOX (try again later): they waited too long, or their export stalls
+  // calls answered by NFS3ERR_JUKEBOX (try again later), because they waited too long or their
+  // export stalls
   uint64_t put_off = 0;
   // calls to NFS_ACL, which is not served; Linux clients make one per mount
   uint64_t acl_calls = 0;

@@ -26,8 +26,8 @@ inline constexpr uint32_t kMinReadRequestPackets = 32;
 inline constexpr uint32_t kMinReadRequestBytes = 32 * 1024;  // if that is fewer packets
 
 // The most response packets per READ request, if `max_rd_atomic` requests may be outstanding: a
-// power of two, at most the window if only one request may be outstanding, otherwise at most half of
-// it. The window is filled with as few requests as possible: if all of them are lost, each is
+// power of two, at most the window if only one request may be outstanding, otherwise at most half
+// of it. The window is filled with as few requests as possible: if all of them are lost, each is
 // requested again only after a probe.
 constexpr uint32_t ReadRequestPackets(uint32_t max_rd_atomic, uint32_t mtu_bytes) {
   const uint32_t window = ReadWindow(mtu_bytes);
