@@ -18,8 +18,8 @@ namespace {
 
 using transport::Drop;
 
-// Hands in what a test has put there; throws away what is sent.
-class FakeLink : public io::Link {
+// Receives the frames that a test has queued, and frees the frames that are sent.
+class InjectingLink : public io::Link {
  public:
   uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t) override {
     uint16_t count = 0;
@@ -98,7 +98,7 @@ class WorkerTest : public ::testing::Test {
   uint64_t drops(Drop reason) { return worker_->counters().drop(reason); }
 
   uint64_t now_ns_ = 0;
-  FakeLink link_;
+  InjectingLink link_;
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<ip::Interface> interface_;
   memory::ProtectionDomain* pd_ = nullptr;
