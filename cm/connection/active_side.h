@@ -15,9 +15,9 @@ class ActiveSide {
   absl::Status Connect(CmConnection& connection, const ConnectionParam& param);
   absl::Status Establish(CmConnection& connection);
   void Handle(const Origin& origin, const Rep& rep);
-  // Handles a REJ of a REQ that names a lower path MTU. Returns true if the REQ is now sent again
-  // with that MTU, or if `rej` is a duplicate of the REJ that caused this; the connection goes on
-  // in both cases.
+  // Handles a REJ of a REQ that names a lower path MTU. Returns true if the connection continues:
+  // the REQ is now sent again with that MTU, or `rej` is a duplicate of the REJ that caused an
+  // earlier repetition.
   bool AskWithLowerMtu(const Origin& origin, CmConnection& connection, const Rej& rej);
 
  private:

@@ -22,8 +22,9 @@ struct KernelHandle {
   absl::Span<const uint8_t> view() const { return {bytes.data(), size}; }
 };
 
-// Format: version (1 byte), size of the kernel's handle (1), zero (2), type of the kernel's handle
-// (4), export (8), seal of all other bytes (12), the kernel's handle. Integers are big-endian.
+// The format is: version (1 byte), size of the handle of the kernel (1), zero (2), type of the
+// handle of the kernel (4), export (8), seal of all other bytes (12), the handle of the kernel.
+// Integers are big-endian.
 class FileHandle {
  public:
   static constexpr size_t kMaxBytes = 64;  // NFS3_FHSIZE

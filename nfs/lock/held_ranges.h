@@ -34,7 +34,7 @@ struct HeldRange {
 // Disjoint ranges in order; adjacent ranges of the same kind are merged.
 class HeldRanges {
  public:
-  // Adds a range; replaces what was held there.
+  // Adds a range. It replaces the parts of held ranges that it overlaps.
   void Hold(const ByteRange& range, bool exclusive);
   void Release(const ByteRange& range);
 

@@ -20,8 +20,8 @@ class TransmitScheduler {
   bool empty() const { return active_.empty(); }
   bool owes_acks() { return !active_.owed_acks().empty(); }
 
-  // Acknowledge() sends what is owed for packets received in this poll, however many queue pairs
-  // wait for turns. Both functions return whether anything was done.
+  // Acknowledge() sends the acknowledgements of packets received in this poll, even if many queue
+  // pairs wait for turns. Both functions return whether they did any work.
   [[gnu::noinline]] bool Acknowledge(Worker& worker);
   [[gnu::noinline]] bool Transmit(Worker& worker);
 

@@ -9,10 +9,10 @@
 
 namespace pollux::io {
 
-// Owned by the worker that owns the link below. Directly above a port and below an impairment it
-// records what is on the wire: received frames even if the impairment drops them, and sent frames
-// only if it does not. A frame's time is that of the poll that moved it. Costs one copy of each
-// frame; takes no heap memory after construction.
+// Owned by the worker that owns the link below. A capture directly above a port and below an
+// impairment records the frames on the wire: received frames even if the impairment drops them, and
+// sent frames only if it does not. A frame's time is that of the poll that moved it. Costs one copy
+// of each frame; takes no heap memory after construction.
 class Capture : public Link {
  public:
   // Neither is owned; both must outlive this object.

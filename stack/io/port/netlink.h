@@ -26,8 +26,8 @@ uint8_t FamilyOf(const Gid& gid);
 class NetlinkRequest {
  public:
   NetlinkRequest(uint16_t type, uint16_t flags);
-  // Appends the structure that follows the header. Call it once, before Attribute(). What does not
-  // fit into kMaxBytes is left out; the requests here are far smaller.
+  // Appends the structure that follows the header. Call it once, before Attribute(). A
+  // structure that does not fit into kMaxBytes is left out; the requests here are far smaller.
   template <class Body>
   NetlinkRequest& With(const Body& body) {
     Append(&body, sizeof body);
@@ -69,7 +69,7 @@ class NetlinkSocket {
 
  private:
   static constexpr int kAnswerMs = 1000;
-  static constexpr size_t kBufferBytes = 32768;  // the size of the kernel's dump messages
+  static constexpr size_t kBufferBytes = 32768;  // dump messages of the kernel are no larger
 
   explicit NetlinkSocket(int fd) : fd_(fd) {}
   // Passes the messages in the buffer to `take`. Returns whether they include the end of the

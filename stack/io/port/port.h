@@ -44,7 +44,7 @@ struct PortStatistics {
   uint64_t rx_missed;     // the ring was full
   uint64_t rx_no_buffer;  // the pool was empty
   uint64_t rx_errors, tx_errors;
-  uint64_t tx_over_mtu;  // dropped: longer than the lowered MTU of the kernel's interface
+  uint64_t tx_over_mtu;  // frames dropped since they exceed a lowered MTU of the interface
 };
 
 // Opened and closed on a control thread; each of its queues belongs to one worker. Frames longer
@@ -61,7 +61,7 @@ class Port {
     uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) override;
     uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) override;
     // As Port::GetLink(), on the core that sends. From then on Send() drops and counts the frames
-    // that exceed a lowered MTU of the kernel's interface, which the kernel would drop silently.
+    // that exceed a lowered MTU of the interface. The kernel would drop them silently.
     LinkState FollowLink();
 
    private:
@@ -77,8 +77,8 @@ class Port {
     std::atomic<uint64_t> tx_over_mtu_{0};  // written only by its core
   };
 
-  // EAL must be initialised. Blocks for up to start_timeout_ms. Error messages say what was
-  // requested, what was found and what to do: InvalidArgument (devargs), NotFound (interface,
+  // EAL must be initialised. Blocks for up to start_timeout_ms. Error messages name the request,
+  // the cause and the remedy. The codes are InvalidArgument (devargs), NotFound (interface,
   // device), PermissionDenied (needs root), AlreadyExists (in use), Unavailable (no memif server,
   // or it refuses), FailedPrecondition (interface down), ResourceExhausted (buffers), Internal
   // (driver refuses).
@@ -87,8 +87,8 @@ class Port {
   // Two ports of this process connected by rings. They need no root, hugepages or NIC. Frames are
   // passed by pointer, so each side frees what the other allocated. `name` must be unique in the
   // process. The pools belong to the workers of each side (not owned); the smallest data room
-  // limits the MTU of both. There are as many queues as the shorter list has pools. What is sent on
-  // a queue arrives on the same queue of the other side.
+  // limits the MTU of both. There are as many queues as the shorter list has pools. A frame
+  // that is sent on a queue arrives on the same queue of the other side.
   using Pair = std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>>;
   static absl::StatusOr<Pair> CreateRingPair(const std::string& name,
                                              const std::vector<rte_mempool*>& pools_a,
@@ -118,8 +118,8 @@ class Port {
   // with some drivers, so it is not for the packet path.
   LinkState GetLink() const;
   PortStatistics Statistics() const;
-  // The index of the kernel's interface on which the port was opened, as of the start; 0 if there
-  // is none.
+  // Returns the index that the kernel gave, at the start, to the interface on which the port was
+  // opened; 0 if the port has no interface in the kernel.
   unsigned interface_index() const { return interface_index_; }
   // Returns Unavailable if the kernel's interface on which the port was opened no longer exists;
   // renaming it has no effect on this. Makes a system call: for a control thread, at any time.
