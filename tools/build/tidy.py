@@ -2,12 +2,12 @@
 
 usage: tidy.py [--since REVISION] [--all] [FILE...]
 
-A source that passed once is not looked at again until it, a header it includes, its flags or
+Sources that are compiled together (tools/build/cc.bzl) are looked at together, since the headers
+take most of the time, and not again until one of them, a header they include, their flags or
 .clang-tidy change (the key is a hash of the preprocessed text). --since looks only at sources
 whose own lines, or whose header's of the same name, differ from those of REVISION. --all looks at
-every source again, the tests' too: gtest's macros cost ten seconds each, half an hour on two
-cores. The compile commands come from `bazel aquery`; a source is compiled by itself, without the
-precompiled header, so that an include it lacks is found.
+every source again, at the tests' too, and at each of the product's by itself, so that an include
+it lacks is found. The compile commands come from `bazel aquery`, without the precompiled header.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "pollux"
@@ -64,7 +65,7 @@ def sources_of(compiled, execution_root):
 
 
 def compile_commands(execution_root):
-    """Source to flags, for the sources of the tree."""
+    """Source to what is compiled, itself or a unit that includes it, and the flags of that."""
     answer = json.loads(bazel("aquery", "--noshow_progress", "--ui_event_filters=-info",
                               "--output=jsonproto", 'mnemonic("CppCompile", //...)'))
     commands = {}
@@ -73,7 +74,7 @@ def compile_commands(execution_root):
         compiled = arguments[arguments.index("-c") + 1]
         flags = clang_flags(arguments, compiled)
         for source in sources_of(compiled, execution_root):
-            commands.setdefault(source, flags)
+            commands.setdefault(source, (compiled, flags))
     return commands
 
 
@@ -111,9 +112,9 @@ def is_test(source):
     return source.startswith("tests/") or source.endswith("_test.cc")
 
 
-def key_of(source, flags, execution_root):
+def key_of(text_of, flags, execution_root):
     """A hash of all that clang-tidy would see; None where the preprocessor fails."""
-    text = subprocess.run(["clang-14", *flags, "-E", "-C", source], cwd=execution_root,
+    text = subprocess.run(["clang-14", *flags, "-E", "-P", "-C", text_of], cwd=execution_root,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     if text.returncode != 0:
         return None
@@ -123,20 +124,29 @@ def key_of(source, flags, execution_root):
     return digest.hexdigest()
 
 
-def tidy(source, flags, execution_root, everything):
-    """Returns (source, what clang-tidy found, or nothing)."""
-    key = key_of(source, flags, execution_root)
-    stamp = PASSED / key if key else None
-    if stamp and stamp.exists() and not everything:
-        return source, ""
-    done = subprocess.run(
-        ["clang-tidy-14", "--quiet", f"--config-file={ROOT}/.clang-tidy", source, "--", *flags],
-        cwd=execution_root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+def tidy(sources, flags, execution_root, again):
+    """What clang-tidy finds in `sources`, looked at as one; nothing where they passed before."""
+    with tempfile.TemporaryDirectory(prefix="pollux-tidy-") as directory:
+        looked_at = sources[0]
+        if len(sources) > 1:
+            looked_at = os.path.join(directory, "sources.cc")
+            pathlib.Path(looked_at).write_text("".join(
+                f'#include "{source}"  // NOLINT(bugprone-suspicious-include)\n'
+                for source in sources))
+        key = key_of(looked_at, flags, execution_root)
+        stamp = PASSED / key if key else None
+        if stamp and stamp.exists() and not again:
+            return ""
+        done = subprocess.run(
+            ["clang-tidy-14", "--quiet", f"--config-file={ROOT}/.clang-tidy", looked_at, "--",
+             *flags],
+            cwd=execution_root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            check=False)
     if done.returncode != 0:
-        return source, done.stdout or done.stderr or "clang-tidy failed\n"
+        return done.stdout or done.stderr or "clang-tidy failed\n"
     if stamp:
         stamp.touch()
-    return source, ""
+    return ""
 
 
 def main():
@@ -157,16 +167,22 @@ def main():
     if options.since:
         changed = changed_since(options.since)
         sources = [file for file in sources if file in changed]
+    groups = {}
+    for source in sorted(sources):
+        compiled, flags = commands[source]
+        alone = options.all and not is_test(source)
+        group = groups.setdefault(source if alone else compiled, ([], flags))
+        group[0].append(source)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(tidy, source, commands[source], execution_root, options.all)
-                for source in sorted(sources)]
+        jobs = [pool.submit(tidy, together, flags, execution_root, options.all)
+                for together, flags in groups.values()]
         for job in concurrent.futures.as_completed(jobs):
-            source, found = job.result()
+            found = job.result()
             if found:
                 failed += 1
                 print(found.replace(f"{execution_root}/", ""), end="")
-    print(f"{len(jobs)} sources, {failed} with findings")
+    print(f"{len(sources)} sources in {len(jobs)} translation units, {failed} with findings")
     sys.exit(1 if failed else 0)
 
 
