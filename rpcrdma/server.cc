@@ -63,11 +63,11 @@ Server::~Server() {
   worker_->RemovePoller(this);
   worker_->RemoveStatsProvider(this);
   if (listener_ != nullptr) manager_->DestroyId(listener_);
-  for (auto& peer : peers_) TakeDown(*peer);
+  for (const auto& [number, peer] : by_number_) TakeDown(*peer);
 }
 
 bool Server::Collect(const StatsQuery& query, Stats* stats) {
-  return rpcrdma::Collect(query, "server", peers_.size(), counters_, stats);
+  return rpcrdma::Collect(query, "server", connections(), counters_, stats);
 }
 
 absl::Status Server::RegisterProgram(Program program) { return programs_.Add(std::move(program)); }
@@ -86,17 +86,11 @@ absl::Status Server::Listen(uint16_t port) {
   return absl::OkStatus();
 }
 
-Server::Peer* Server::Find(const cm::Id* id) {
-  for (auto& peer : peers_) {
-    if (peer->id == id && id != nullptr) return peer.get();
-  }
-  return nullptr;
-}
-
 void Server::OnEvent(const cm::Event& event) {
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return OnConnectRequest(event);
-  Peer* peer = Find(event.id);
-  if (peer == nullptr) return;
+  const auto found = by_id_.find(event.id);
+  if (found == by_id_.end()) return;
+  Peer* const peer = found->second;
   switch (event.type) {
     case RDMA_CM_EVENT_ESTABLISHED:
       OnEstablished(*peer);
@@ -106,7 +100,7 @@ void Server::OnEvent(const cm::Event& event) {
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_REJECTED:
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      peer->state = Peer::State::kEnding;
+      BeginEnding(*peer);
       peer->connection->wakeup().Wake();
       break;
     default:
@@ -134,11 +128,14 @@ void Server::OnEstablished(Peer& peer) {
   if (status.ok()) status = Equip(peer);
   if (!status.ok()) {
     Refuse(peer.info.peer, status);
-    peer.state = Peer::State::kEnding;
+    BeginEnding(peer);
     return;
   }
   peer.state = Peer::State::kConnected;
   peer.established = true;
+  peer.counted = true;
+  ++established_;
+  ++clients_[peer.info.peer.address].established;
   peer.connection->WatchPeer();
   ++counters_.connections_established;
   if (observer_) observer_(peer.info, true);
@@ -162,24 +159,16 @@ absl::Status Server::Equip(Peer& peer) {
   return peer.responder->Init();
 }
 
-size_t Server::Established() const {
-  return static_cast<size_t>(std::ranges::count_if(
-      peers_, [](const std::unique_ptr<Peer>& peer) { return peer->IsEstablished(); }));
-}
-
-absl::Status Server::CheckRoom(const Gid& client) const {
-  const size_t established = Established();
-  if (established >= config_.max_connections) {
+absl::Status Server::CheckRoom(const Gid& address) const {
+  if (established_ >= config_.max_connections) {
     return absl::ResourceExhaustedError(
         absl::StrFormat("the limit of %d connections is reached", config_.max_connections));
   }
-  const auto of_client =
-      static_cast<size_t>(std::ranges::count_if(peers_, [&](const std::unique_ptr<Peer>& peer) {
-        return peer->IsEstablished() && peer->info.peer.address == client;
-      }));
+  const auto client = clients_.find(address);
+  const size_t of_client = client == clients_.end() ? 0 : client->second.established;
   const size_t share = config_.max_connections_per_client != 0
                            ? config_.max_connections_per_client
-                           : config_.max_connections - established;
+                           : config_.max_connections - established_;
   if (of_client < share) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrFormat("its address has %d of %d connections, the most that one address may have",
@@ -199,8 +188,9 @@ absl::Status Server::Admit(const cm::Event& event) {
   config.send_bytes = config_.send_bytes;
   config.receive_bytes = config_.receive_bytes;
   config.remote_invalidation = config_.remote_invalidation;
+  Group& group = GroupWithRoom();
   auto connection =
-      Connection::Create(worker_, &wakeup(), config, [this, raw](ibv_event_type type) {
+      Connection::Create(worker_, &group.wakeup, config, [this, raw](ibv_event_type type) {
         if (raw->id != nullptr) manager_->Notify(raw->id, type);
       });
   if (!connection.ok()) return connection.status();
@@ -215,7 +205,10 @@ absl::Status Server::Admit(const cm::Event& event) {
   cm::ConnectionParam param = config_.connection;
   param.initiator_depth = std::min(param.initiator_depth, event.param.initiator_depth);
   param.responder_resources = std::min(param.responder_resources, event.param.responder_resources);
-  peers_.push_back(std::move(peer));
+  by_number_.emplace(raw->info.number, raw);
+  by_id_.emplace(raw->id, raw);
+  ++clients_[raw->info.peer.address].peers;
+  group.peers.push_back(std::move(peer));
   // No region of this side can be written from afar; that the queue pair takes RDMA WRITEs lets a
   // client ask, by one of no bytes, whether it lives.
   manager_->BindQp(event.id, worker_, raw->connection->qp(),
@@ -230,18 +223,23 @@ absl::Status Server::Admit(const cm::Event& event) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<BufferShare> Server::ShareOf(const Gid& client) {
-  for (auto& peer : peers_) {
-    if (peer->info.peer.address == client && peer->buffers != nullptr) return peer->buffers;
+Server::Group& Server::GroupWithRoom() {
+  for (const auto& group : groups_) {
+    if (group->peers.size() < kPeersPerGroup) return *group;
   }
-  return std::make_shared<BufferShare>(&pool_, stalled_.Until(client));
+  return *groups_.emplace_back(std::make_unique<Group>(&wakeup()));
+}
+
+std::shared_ptr<BufferShare> Server::ShareOf(const Gid& address) {
+  std::shared_ptr<BufferShare>& share = clients_[address].buffers;
+  if (share == nullptr) share = std::make_shared<BufferShare>(&pool_, stalled_.Until(address));
+  return share;
 }
 
 Server::Peer* Server::FindConnected(uint64_t number) {
-  for (auto& peer : peers_) {
-    if (peer->info.number == number && peer->state == Peer::State::kConnected) return peer.get();
-  }
-  return nullptr;
+  const auto found = by_number_.find(number);
+  if (found == by_number_.end() || found->second->state != Peer::State::kConnected) return nullptr;
+  return found->second;
 }
 
 absl::Status Server::OpenReverse(uint64_t connection, oncrpc::ProgramBinding binding,
@@ -291,7 +289,7 @@ void Server::SetCredits(uint32_t credits) { credits_ = std::clamp(credits, 1u, c
 
 void Server::Shutdown() {
   if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
-  for (auto& peer : peers_) {
+  for (const auto& [number, peer] : by_number_) {
     if (peer->state != Peer::State::kEnded) End(*peer);
   }
 }
@@ -304,18 +302,43 @@ void Server::Disconnect(uint64_t connection) {
 void Server::End(Peer& peer) {
   peer.asked = true;
   const bool sent = peer.state == Peer::State::kConnected && manager_->Disconnect(peer.id).ok();
-  peer.state = sent ? Peer::State::kDisconnecting : Peer::State::kEnding;
+  if (sent) {
+    peer.state = Peer::State::kDisconnecting;
+  } else {
+    BeginEnding(peer);
+  }
   peer.connection->MarkBroken();
+}
+
+void Server::BeginEnding(Peer& peer) {
+  peer.state = Peer::State::kEnding;
+  if (!std::exchange(peer.counted, false)) return;
+  --established_;
+  --clients_[peer.info.peer.address].established;
 }
 
 bool Server::Poll(uint64_t /*now_ns*/) {
   wakeup().Sleep();
   bool busy = false;
+  const bool takes_calls = !MemoryReserve::IsLow();
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    Group& group = *groups_[i];
+    if (!group.wakeup.awake()) continue;
+    busy |= PollGroup(group, takes_calls);
+    if (group.wakeup.awake()) wakeup().Wake();
+  }
+  // Looking refills the reserve.
+  if (MemoryReserve::IsLow()) wakeup().Wake();
+  return busy;
+}
+
+bool Server::PollGroup(Group& group, bool takes_calls) {
+  group.wakeup.Sleep();
+  bool busy = false;
   bool gone = false;
   bool is_one_awake = false;
-  const bool takes_calls = !MemoryReserve::IsLow();
-  for (size_t i = 0; i < peers_.size(); ++i) {
-    Peer& peer = *peers_[i];
+  for (size_t i = 0; i < group.peers.size(); ++i) {
+    Peer& peer = *group.peers[i];
     if (!peer.connection->wakeup().awake()) {
       assert(!PollPeer(peer, takes_calls) && "a connection that is asleep has work");
       continue;
@@ -324,11 +347,19 @@ bool Server::Poll(uint64_t /*now_ns*/) {
     gone |= peer.IsGone();
     is_one_awake |= peer.connection->wakeup().awake();
   }
-  // Looking refills the reserve.
-  if (is_one_awake || MemoryReserve::IsLow()) wakeup().Wake();
-  if (!gone) return busy;
-  std::erase_if(peers_, [](const std::unique_ptr<Peer>& peer) { return peer->IsGone(); });
-  return true;
+  if (is_one_awake) group.wakeup.Wake();
+  if (gone) RemoveGone(group);
+  return busy || gone;
+}
+
+void Server::RemoveGone(Group& group) {
+  std::erase_if(group.peers, [this](const std::unique_ptr<Peer>& peer) {
+    if (!peer->IsGone()) return false;
+    by_number_.erase(peer->info.number);
+    const auto client = clients_.find(peer->info.peer.address);
+    if (--client->second.peers == 0) clients_.erase(client);
+    return true;
+  });
 }
 
 bool Server::PollPeer(Peer& peer, bool takes_calls) {
@@ -343,7 +374,7 @@ bool Server::PollPeer(Peer& peer, bool takes_calls) {
     busy |= peer.responder->Poll();
   }
   if (peer.connection->broken() && peer.state != kEnded && peer.state != kDisconnecting) {
-    peer.state = kEnding;
+    BeginEnding(peer);
   }
   if (peer.state == kEnding) {
     TakeDown(peer);
@@ -357,7 +388,9 @@ bool Server::PollPeer(Peer& peer, bool takes_calls) {
 
 void Server::TakeDown(Peer& peer) {
   if (peer.state == Peer::State::kEnded) return;
+  BeginEnding(peer);
   peer.state = Peer::State::kEnded;
+  by_id_.erase(peer.id);
   // Says DREQ or REJ as the state asks.
   manager_->DestroyId(std::exchange(peer.id, nullptr));
   peer.connection->Close(manager_->time_wait_ns());

@@ -3,6 +3,7 @@
 #define POLLUX_RPCRDMA_SERVER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "rpcrdma/responder/stalled_clients.h"
 #include "rpcrdma/wire/negotiated.h"
 #include "stack/base/stats.h"
+#include "stack/base/wakeup.h"
 #include "stack/engine/loop/worker.h"
 
 namespace pollux::rpcrdma {
@@ -122,7 +124,7 @@ class Server : public engine::Poller, private StatsProvider {
   void Disconnect(uint64_t connection);
   // Stops listening and sends every client a DREQ. connections() falls to 0 as they reply.
   void Shutdown();
-  size_t connections() const { return peers_.size(); }
+  size_t connections() const { return by_number_.size(); }
   const Counters& counters() const { return counters_; }
 
   bool Poll(uint64_t now_ns) override;
@@ -151,33 +153,48 @@ class Server : public engine::Poller, private StatsProvider {
     std::unique_ptr<Responder> responder;
     std::unique_ptr<Reverse> reverse;
     bool established = false;
-    bool asked = false;  // this side ended it
+    bool counted = false;  // among those of its address
+    bool asked = false;    // this side ended it
 
     // The peer can be deleted: it has ended, and no handler has a call of it.
     bool IsGone() const {
       return state == State::kEnded && (responder == nullptr || responder->idle());
     }
-    bool IsEstablished() const {
-      return established && state != State::kEnding && state != State::kEnded;
-    }
+  };
+  // Peers that are polled if one of them is awake: a turn looks at the groups, and not at every
+  // idle connection.
+  struct Group {
+    explicit Group(Wakeup* server) : wakeup(server) {}
+    Wakeup wakeup;
+    std::vector<std::unique_ptr<Peer>> peers;
+  };
+  static constexpr size_t kPeersPerGroup = 64;
+  // A client's address, as long as it has connections.
+  struct Client {
+    uint32_t peers = 0;
+    uint32_t established = 0;
+    std::shared_ptr<BufferShare> buffers;  // once one was established
   };
 
   Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig& config);
   bool Collect(const StatsQuery& query, Stats* stats) override;
   void OnEvent(const cm::Event& event);
   void OnConnectRequest(const cm::Event& event);
-  size_t Established() const;
-  absl::Status CheckRoom(const Gid& client) const;
+  absl::Status CheckRoom(const Gid& address) const;
   absl::Status Admit(const cm::Event& event);
   void Refuse(const SocketAddress& client, const absl::Status& why);
   void OnEstablished(Peer& peer);
   absl::Status Equip(Peer& peer);
-  std::shared_ptr<BufferShare> ShareOf(const Gid& client);
-  Peer* Find(const cm::Id* id);
+  std::shared_ptr<BufferShare> ShareOf(const Gid& address);
+  Group& GroupWithRoom();
   Peer* FindConnected(uint64_t number);
+  bool PollGroup(Group& group, bool takes_calls);
   bool PollPeer(Peer& peer, bool takes_calls);
   void End(Peer& peer);
+  // Its place is free from now on; it is taken down at the next poll.
+  void BeginEnding(Peer& peer);
   void TakeDown(Peer& peer);
+  void RemoveGone(Group& group);
 
   engine::Worker* worker_;
   cm::Manager* manager_;
@@ -192,7 +209,11 @@ class Server : public engine::Poller, private StatsProvider {
   RefusalLog refusal_log_;  // outlives the connections
   cm::Id* listener_ = nullptr;
   uint64_t last_number_ = 0;
-  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::map<uint64_t, Peer*> by_number_;
+  std::map<const cm::Id*, Peer*> by_id_;  // those that have not been taken down
+  std::map<Gid, Client> clients_;
+  size_t established_ = 0;
   absl::AnyInvocable<void(const ConnectionInfo&, bool)> observer_;
 };
 
