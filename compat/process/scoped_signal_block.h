@@ -15,7 +15,7 @@ namespace pollux::compat {
 // threads that it starts take no signals except those that an instruction of the thread itself
 // raises (SIGSEGV, SIGILL and others). No program waits for those, and a blocked one would end the
 // process without the program's handler. They also report that the program has unmapped registered
-// memory (InstallUnmappedMrHandler()).
+// memory (InstallFatalSignalHandlers()).
 class ScopedSignalBlock {
  public:
   ScopedSignalBlock() {

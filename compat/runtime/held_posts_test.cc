@@ -250,6 +250,14 @@ TEST_F(HeldPostsTest, AreSentBeforeTheProgramCrashes) {
   ExpectPostsLeaveBefore([](ibv_qp*) { raise(SIGSEGV); });
 }
 
+TEST_F(HeldPostsTest, AreSentBeforeAbort) {
+  ExpectPostsLeaveBefore([](ibv_qp*) { std::abort(); });
+}
+
+TEST_F(HeldPostsTest, AreSentBeforeAnIllegalInstruction) {
+  ExpectPostsLeaveBefore([](ibv_qp*) { __builtin_trap(); });
+}
+
 TEST_F(HeldPostsTest, AreSentBeforeTheConnectionEnds) {
   const pid_t receiver = Fork([this] {
     static Program program(kReceiver);

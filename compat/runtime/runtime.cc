@@ -28,7 +28,7 @@
 #include "compat/process/stall_tolerant_stopwatch.h"
 #include "compat/process/supervisor.h"
 #include "compat/process/termination_signals.h"
-#include "compat/process/unmapped_mr_handler.h"
+#include "compat/process/fatal_signals.h"
 #include "compat/runtime/cm_id_base.h"
 #include "compat/runtime/telemetry_socket.h"
 #include "stack/engine/polling/progress_policy.h"
@@ -129,7 +129,7 @@ absl::StatusOr<Runtime*> Runtime::Get() {
     return opened.status();
   }
   SendBeforeProgramEnds(&SendHeldPosts);
-  if (!InstallUnmappedMrHandler(&Touches, &SendHeldPosts)) {
+  if (!InstallFatalSignalHandlers(&Touches, &SendHeldPosts)) {
     std::fprintf(stderr,
                  "pollux: cannot handle registered memory that is unmapped; do not unmap it: %s\n",
                  std::strerror(errno));

@@ -77,7 +77,7 @@ OLD_NAMES = {
     "Seat": ("WorkerPort", "stack/engine/"),
     "ServedAt": ("ListenAddresses", ""),
     "SpareMemory": ("OomReserve", ""),
-    "StandInPages": ("UnmappedMrHandler", ""),
+    "StandInPages": ("InstallFatalSignalHandlers", ""),
     "Standing": ("SchedulingBoost", "stack/engine/|compat/"),
     "TelemetryAnswer": ("TelemetryReply", ""),
     "TellOnce": ("LogOnce", ""),

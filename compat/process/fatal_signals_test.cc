@@ -1,4 +1,4 @@
-#include "compat/process/unmapped_mr_handler.h"
+#include "compat/process/fatal_signals.h"
 
 #include <gtest/gtest.h>
 #include <setjmp.h>
@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 namespace pollux::compat {
@@ -14,14 +15,14 @@ namespace {
 
 constexpr size_t kBytes = 1 << 16;
 
-class UnmappedMrHandlerTest : public testing::Test {
+class FatalSignalsTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     struct sigaction action {};
     action.sa_handler = [](int) { siglongjmp(before_the_fault_, 1); };
     ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
     ASSERT_EQ(sigaction(SIGBUS, &action, nullptr), 0);
-    ASSERT_TRUE(InstallUnmappedMrHandler(
+    ASSERT_TRUE(InstallFatalSignalHandlers(
         [](const void* address) {
           errno = ENOTSUP;
           return registered_ != nullptr && address >= registered_ && address < registered_ + kBytes;
@@ -58,7 +59,7 @@ class UnmappedMrHandlerTest : public testing::Test {
   static inline const volatile char* volatile registered_ = nullptr;
 };
 
-TEST_F(UnmappedMrHandlerTest, UnmappedRegisteredMemoryIsMappedAgain) {
+TEST_F(FatalSignalsTest, UnmappedRegisteredMemoryIsMappedAgain) {
   volatile char* memory = Unmapped();
   registered_ = memory;
   errno = 0;
@@ -73,7 +74,7 @@ TEST_F(UnmappedMrHandlerTest, UnmappedRegisteredMemoryIsMappedAgain) {
   EXPECT_EQ(munmap(const_cast<char*>(memory), kBytes), 0);
 }
 
-TEST_F(UnmappedMrHandlerTest, RegisteredMemorySurvivesTruncationOfItsFile) {
+TEST_F(FatalSignalsTest, RegisteredMemorySurvivesTruncationOfItsFile) {
   volatile char* memory = Truncated();
   registered_ = memory;
   memory[kBytes - 1] = 'z';
@@ -84,7 +85,7 @@ TEST_F(UnmappedMrHandlerTest, RegisteredMemorySurvivesTruncationOfItsFile) {
   EXPECT_EQ(munmap(const_cast<char*>(memory), kBytes), 0);
 }
 
-TEST_F(UnmappedMrHandlerTest, OtherFaultsReachTheProgram) {
+TEST_F(FatalSignalsTest, OtherFaultsReachTheProgram) {
   volatile char* memory = Unmapped();
   EXPECT_TRUE(Faults([&] { memory[0] = 'a'; }));
   EXPECT_TRUE(Faults([&] { (void)memory[0]; })) << "a second one too";
@@ -93,7 +94,7 @@ TEST_F(UnmappedMrHandlerTest, OtherFaultsReachTheProgram) {
   EXPECT_EQ(munmap(const_cast<char*>(file), kBytes), 0);
 }
 
-TEST_F(UnmappedMrHandlerTest, ProtectedMemoryStaysProtected) {
+TEST_F(FatalSignalsTest, ProtectedMemoryStaysProtected) {
   void* memory = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   registered_ = static_cast<char*>(memory);
@@ -104,7 +105,7 @@ TEST_F(UnmappedMrHandlerTest, ProtectedMemoryStaysProtected) {
 
 // In processes of their own: programs that have taken the signal in other ways.
 
-TEST_F(UnmappedMrHandlerTest, AResethandHandlerIsCalledOnce) {
+TEST_F(FatalSignalsTest, AResethandHandlerIsCalledOnce) {
   const auto fault = [] {
     struct sigaction action {};
     action.sa_handler = [](int) {
@@ -113,14 +114,14 @@ TEST_F(UnmappedMrHandlerTest, AResethandHandlerIsCalledOnce) {
     };
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     sigaction(SIGSEGV, &action, nullptr);
-    InstallUnmappedMrHandler([](const void*) { return false; }, [] {});
+    InstallFatalSignalHandlers([](const void*) { return false; }, [] {});
     Unmapped()[0] = 'a';
     _exit(3);
   };
   EXPECT_EXIT(fault(), testing::KilledBySignal(SIGSEGV), "");
 }
 
-TEST_F(UnmappedMrHandlerTest, ANodeferHandlerMayLeaveBySiglongjmp) {
+TEST_F(FatalSignalsTest, ANodeferHandlerMayLeaveBySiglongjmp) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP()
       << "TSan blocks every signal in handlers, whatever their flags say: a jump that keeps "
@@ -131,7 +132,7 @@ TEST_F(UnmappedMrHandlerTest, ANodeferHandlerMayLeaveBySiglongjmp) {
     action.sa_handler = [](int) { siglongjmp(before_the_fault_, 1); };
     action.sa_flags = SA_NODEFER;
     sigaction(SIGSEGV, &action, nullptr);
-    InstallUnmappedMrHandler([](const void*) { return false; }, [] {});
+    InstallFatalSignalHandlers([](const void*) { return false; }, [] {});
     static volatile int faults = 0;
     constexpr int kMaskNotKept = 0;
     if (sigsetjmp(before_the_fault_, kMaskNotKept) != 0) faults = faults + 1;
@@ -141,17 +142,39 @@ TEST_F(UnmappedMrHandlerTest, ANodeferHandlerMayLeaveBySiglongjmp) {
   EXPECT_EXIT(fault(), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(UnmappedMrHandlerTest, TheExitCallbackRunsBeforeAFatalFault) {
+TEST_F(FatalSignalsTest, TheExitCallbackRunsBeforeAFatalFault) {
   const auto fault = [] {
     signal(SIGSEGV, SIG_DFL);
-    InstallUnmappedMrHandler([](const void*) { return false; }, [] { _exit(4); });
+    InstallFatalSignalHandlers([](const void*) { return false; }, [] { _exit(4); });
     Unmapped()[0] = 'a';
     _exit(3);
   };
   EXPECT_EXIT(fault(), testing::ExitedWithCode(4), "");
 }
 
-TEST_F(UnmappedMrHandlerTest, SignalsSentByRaiseArePassedOn) {
+TEST_F(FatalSignalsTest, TheExitCallbackRunsBeforeAbort) {
+  const auto end = [](int number, void (*before_end)()) {
+    signal(number, SIG_DFL);
+    InstallFatalSignalHandlers([](const void*) { return false; }, before_end);
+    raise(number);
+    _exit(3);
+  };
+  for (const int number : {SIGABRT, SIGFPE, SIGILL}) {
+    EXPECT_EXIT(end(number, [] { _exit(4); }), testing::ExitedWithCode(4), "") << number;
+    EXPECT_EXIT(end(number, [] {}), testing::KilledBySignal(number), "") << number;
+  }
+}
+
+TEST_F(FatalSignalsTest, AHandlerOfAbortIsLeftAlone) {
+  const auto end = [] {
+    signal(SIGABRT, [](int) { _exit(5); });
+    InstallFatalSignalHandlers([](const void*) { return false; }, [] { _exit(4); });
+    std::abort();
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(5), "");
+}
+
+TEST_F(FatalSignalsTest, SignalsSentByRaiseArePassedOn) {
   EXPECT_TRUE(Faults([] { raise(SIGSEGV); }));
   EXPECT_TRUE(Faults([] { raise(SIGBUS); }));
 }

@@ -1,6 +1,7 @@
-// Replaces pages of registered memory that the program has unmapped.
-#ifndef POLLUX_COMPAT_PROCESS_UNMAPPED_MR_HANDLER_H_
-#define POLLUX_COMPAT_PROCESS_UNMAPPED_MR_HANDLER_H_
+// The signals of faults and of abort(): replaces pages of registered memory that the program has
+// unmapped, and lets Pollux act before one of these signals ends the process.
+#ifndef POLLUX_COMPAT_PROCESS_FATAL_SIGNALS_H_
+#define POLLUX_COMPAT_PROCESS_FATAL_SIGNALS_H_
 
 namespace pollux::compat {
 
@@ -16,10 +17,11 @@ namespace pollux::compat {
 // thread. It must return false unless this thread accesses the memory for Pollux, because faults of
 // the program itself must reach the program. All other faults are passed to the handler that was
 // installed before; a handler that is installed later receives all faults. If there was none,
-// `before_end` is called in the handler before the process ends. Returns false if the handlers
-// cannot be installed.
-bool InstallUnmappedMrHandler(bool (*is_registered)(const void* address), void (*before_end)());
+// `before_end` is called in the handler before the process ends; so it is for SIGABRT, SIGFPE and
+// SIGILL, which are handled only if nobody else handles them. Returns false if the handlers cannot
+// be installed.
+bool InstallFatalSignalHandlers(bool (*is_registered)(const void* address), void (*before_end)());
 
 }  // namespace pollux::compat
 
-#endif  // POLLUX_COMPAT_PROCESS_UNMAPPED_MR_HANDLER_H_
+#endif  // POLLUX_COMPAT_PROCESS_FATAL_SIGNALS_H_

@@ -1,4 +1,4 @@
-#include "compat/process/unmapped_mr_handler.h"
+#include "compat/process/fatal_signals.h"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -28,6 +28,17 @@ bool PutPage(const void* address, int in_place) {
          errno == EEXIST;
 }
 
+bool IsDefault(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL;
+}
+
+// The instruction is repeated and ends the process, as it would have; a signal that somebody has
+// sent, as abort() does, does not come again by itself.
+void RepeatUnder(const struct sigaction& action, int number, const siginfo_t& info) {
+  sigaction(number, &action, nullptr);
+  if (info.si_code <= 0) raise(number);
+}
+
 void PassOn(int number, siginfo_t* info, void* context) {
   struct sigaction& before = TakenBefore(number);
   const struct sigaction taker = before;
@@ -40,11 +51,8 @@ void PassOn(int number, siginfo_t* info, void* context) {
   } else if (taker.sa_handler != SIG_DFL && taker.sa_handler != SIG_IGN) {
     taker.sa_handler(number);
   } else {
-    if (taker.sa_handler == SIG_DFL) before_end_of_process();
-    // The instruction is repeated and ends the process, as it would have; a signal that somebody
-    // has sent does not come again by itself.
-    sigaction(number, &before, nullptr);
-    if (info->si_code <= 0) raise(number);
+    if (IsDefault(taker)) before_end_of_process();
+    RepeatUnder(before, number, *info);
   }
 }
 
@@ -62,6 +70,23 @@ void OnFault(int number, siginfo_t* info, void* context) {
   if (!mended) PassOn(number, info, context);
 }
 
+void OnUnhandled(int number, siginfo_t* info, void*) {
+  before_end_of_process();
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  RepeatUnder(action, number, *info);
+}
+
+// If nobody else has.
+bool TakeUnhandled(int number) {
+  struct sigaction action {};
+  if (sigaction(number, nullptr, &action) != 0) return false;
+  if (!IsDefault(action)) return true;
+  action.sa_sigaction = &OnUnhandled;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  return sigaction(number, &action, nullptr) == 0;
+}
+
 bool Take(int number) {
   struct sigaction& before = TakenBefore(number);
   if (sigaction(number, nullptr, &before) != 0) return false;
@@ -75,12 +100,13 @@ bool Take(int number) {
 
 }  // namespace
 
-bool InstallUnmappedMrHandler(bool (*is_registered_now)(const void* address),
-                              void (*before_end)()) {
+bool InstallFatalSignalHandlers(bool (*is_registered_now)(const void* address),
+                                void (*before_end)()) {
   is_registered = is_registered_now;
   before_end_of_process = before_end;
   page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  return Take(SIGSEGV) && Take(SIGBUS);
+  return Take(SIGSEGV) && Take(SIGBUS) && TakeUnhandled(SIGABRT) && TakeUnhandled(SIGFPE) &&
+         TakeUnhandled(SIGILL);
 }
 
 }  // namespace pollux::compat
