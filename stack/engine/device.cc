@@ -176,6 +176,8 @@ absl::Status Device::Attach(std::unique_ptr<io::Port> port) {
   for (const auto& worker_port : worker_ports_) {
     if (absl::Status status = BuildLinkChain(*worker_port); !status.ok()) return status;
   }
+  // Opening a port takes up to seconds; timers count from now on.
+  for (const auto& worker_port : worker_ports_) worker_port->worker->AdvanceClock(Clock().NowNs());
   return absl::OkStatus();
 }
 

@@ -151,6 +151,7 @@ class SortingDeviceTest : public DeviceTest {
     a.workers = b.workers = kWorkers;
     b.qpn_steering = [this, room](uint16_t port_id) {
       port_id_ = port_id;
+      opened_ns_ = Clock().NowNs();
       return std::make_unique<SortingHardware>(&rules_, room);
     };
     auto pair = Device::OpenPair(a, b);
@@ -190,6 +191,7 @@ class SortingDeviceTest : public DeviceTest {
   uint64_t now_ns_ = 0;
   SortingRules rules_;
   int port_id_ = -1;
+  uint64_t opened_ns_ = 0;
   std::unique_ptr<Device> a_, b_;
 };
 
@@ -287,6 +289,14 @@ TEST_F(SortingDeviceTest, FramesSteeredToTheirWorkerTakeNoRing) {
   }
   b_->Close();
   EXPECT_TRUE(rules_.empty());
+  a_->Close();
+}
+
+TEST_F(SortingDeviceTest, TheClockOfAWorkerStartsWhenItsPortIsOpen) {
+  Open(kWorkers);
+  ASSERT_NE(opened_ns_, 0u);
+  for (uint32_t i = 0; i < kWorkers; ++i) EXPECT_GE(b_->worker(i).now_ns(), opened_ns_);
+  b_->Close();
   a_->Close();
 }
 
