@@ -13,7 +13,7 @@ namespace pollux::engine {
 enum class Idle : uint8_t {
   kSpin,   // keeps polling: lowest latency, for a CPU of its own
   kYield,  // yields the CPU to threads that wait for it (sched_yield)
-  kSleep,  // sleeps between polls: nearly no CPU use; packets wait up to SleepLength::kMaxNs
+  kSleep,  // sleeps between polls: nearly no CPU use; packets wait up to SleepLength::kMaxIdleNs
 };
 
 // Parses "spin", "yield" or "sleep". Returns InvalidArgument for anything else.

@@ -82,7 +82,7 @@ ProgressPolicy::Pause ProgressPolicy::Nap() {
     if (!worked_) --short_naps_left_;
     nap_ns_ = kShortNapNs;
   } else if (idle_naps_ > kIdleNaps) {
-    nap_ns_ = std::min(kMaxIdleNapNs, kNapNs << std::min(idle_naps_ - kIdleNaps, 4u));
+    nap_ns_ = kNapNs << std::min(idle_naps_ - kIdleNaps, kIdleNapDoublings);
   }
   packets_ = 0;
   worked_ = false;

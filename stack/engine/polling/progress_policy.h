@@ -98,10 +98,11 @@ class ProgressPolicy {
   // A program that waits for its memory has not called for this time.
   static constexpr uint64_t kWaitsNs = 10'000;
   static constexpr uint64_t kOthersNs = 50'000;
-  static constexpr uint32_t kSharedNaps = 4096;  // before it yields again, to check
-  static constexpr uint32_t kIdleNaps = 1024;    // more than 0.1 s
-  static constexpr uint64_t kMaxIdleNapNs = 1'600'000;
-  static_assert(kMaxIdleNapNs == kNapNs << 4);
+  static constexpr uint32_t kSharedNaps = 4096;         // before it yields again, to check
+  static constexpr uint32_t kIdleNaps = 1024;           // more than 0.1 s
+  static constexpr uint64_t kMaxIdleNapNs = 6'400'000;  // see SleepLength::kMaxIdleNs
+  static constexpr uint32_t kIdleNapDoublings = 6;
+  static_assert(kMaxIdleNapNs == kNapNs << kIdleNapDoublings);
 
   explicit ProgressPolicy(const Options& options) : options_(options) {}
 

@@ -83,7 +83,7 @@ TEST(ProgressPolicy, UsesTheIdleModeForSleepingThreads) {
     EXPECT_GE(sleeps.nap_ns(), last_ns) << "longer and longer";
     last_ns = sleeps.nap_ns();
   }
-  EXPECT_EQ(last_ns, SleepLength::kMaxNs);
+  EXPECT_EQ(last_ns, SleepLength::kMaxIdleNs);
   EXPECT_EQ(Turn(sleeps, 0, kPacket, true), Pause::kNone);
   for (uint32_t turn = 0; turn < kYieldAfter; ++turn) Turn(sleeps, 0, kNothingFound, true);
   EXPECT_EQ(Turn(sleeps, 0, kNothingFound, true), Pause::kSleep);
@@ -271,7 +271,7 @@ TEST(ProgressPolicy, RelaxesInsteadOfNappingInIdleModeSpin) {
   EXPECT_EQ(Turn(policy, ProgressPolicy::kAbandonedNs + 1, kNothingFound), Pause::kNap);
 }
 
-TEST(ProgressPolicy, AnIdleProgramIsServedLessThanAThousandTimesPerSecond) {
+TEST(ProgressPolicy, AnIdleProgramIsServedLessThanTwoHundredTimesPerSecond) {
   constexpr uint64_t kSecondNs = 1'000'000'000;
   ProgressPolicy policy(Unmodified(Idle::kYield, kYieldAfter));
   uint64_t now_ns = kStartNs;
@@ -287,7 +287,7 @@ TEST(ProgressPolicy, AnIdleProgramIsServedLessThanAThousandTimesPerSecond) {
   };
   idle_for(kSecondNs);
   idle_for(kSecondNs);
-  EXPECT_LT(naps, 1000u);
+  EXPECT_LT(naps, 200u);
   // Whoever comes back finds it as attentive as before.
   ASSERT_TRUE(policy.Due(now_ns, 0, false));
   EXPECT_EQ(policy.AfterTurn(kPacket), Pause::kNone);

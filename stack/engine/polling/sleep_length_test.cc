@@ -21,6 +21,22 @@ TEST(SleepLengthTest, GrowsToItsLimitAndRestartsAfterWork) {
   EXPECT_EQ(length.Next(kNow, UINT64_MAX), SleepLength::kMinNs);
 }
 
+TEST(SleepLengthTest, AnIdleThreadIsWokenAtMostTwoHundredTimesPerSecond) {
+  SleepLength length;
+  constexpr uint64_t kSecond = 1'000'000'000;
+  uint64_t now_ns = kNow;
+  while (now_ns < kNow + 2 * kSecond) now_ns += length.Next(now_ns, UINT64_MAX);
+  int sleeps = 0;
+  for (const uint64_t end_ns = now_ns + kSecond; now_ns < end_ns; ++sleeps) {
+    now_ns += length.Next(now_ns, UINT64_MAX);
+  }
+  EXPECT_LE(sleeps, 200);
+  length.Reset();
+  for (uint32_t i = 0; i < SleepLength::kIdleSleeps; ++i) {
+    EXPECT_LE(length.Next(now_ns, UINT64_MAX), SleepLength::kMaxNs) << i;
+  }
+}
+
 TEST(SleepLengthTest, NeverExtendsBeyondATimer) {
   SleepLength length;
   for (int i = 0; i < 20; ++i) length.Next(kNow, UINT64_MAX);
