@@ -29,4 +29,4 @@ class MigrationOverLossTest(OverLoss, qemu.MigrationTest):
 
 
 class ManyShortTimeoutsTest(timeouts.ShortTimeoutsTest):
-    clients, clients_beside_busy_processes = 100, 25
+    clients, clients_beside_busy_processes = 100, 100
