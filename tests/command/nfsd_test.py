@@ -76,11 +76,17 @@ def lock_call(host, port, handle):
     return struct.unpack(">I", answer[-4:])[0]
 
 
-def share_call(host, port, handle):
+def handle_of(mounted):
+    """The handle in the results of MNT."""
+    size, = struct.unpack(">I", mounted[4:8])
+    return mounted[8:8 + size]
+
+
+def share_call(host, port, handle, owner="owner"):
     """The status of a share that denies nothing."""
     answer = call(host, port, NLM_PROGRAM, NLM_V4, SHARE,
                   xdr_string("cookie") + xdr_string("guest") + xdr_string(handle)
-                  + xdr_string("owner") + struct.pack(">3I", 0, 1, 0), (AUTH_SYS, bytes(20)))
+                  + xdr_string(owner) + struct.pack(">3I", 0, 1, 0), (AUTH_SYS, bytes(20)))
     return struct.unpack(">I", answer[-8:-4])[0]
 
 
