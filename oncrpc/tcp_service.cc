@@ -15,6 +15,7 @@
 #include "oncrpc/bound_socket.h"
 #include "oncrpc/record_mark.h"
 #include "oncrpc/socket_address.h"
+#include "stack/base/memory_reserve.h"
 
 namespace pollux::oncrpc {
 namespace {
@@ -157,7 +158,7 @@ void TcpService::Accept(uint64_t now_ms) {
   socklen_t size = sizeof(peer);
   Fd socket(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer), &size,
                     SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket.ok()) return;
+  if (!socket.ok() || !MemoryReserve::IsWhole()) return;
   if (connections_.size() == kMaxConnections) MakeRoom();
   auto connection = std::make_unique<Connection>();
   connection->number = ++last_number_;

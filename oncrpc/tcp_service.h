@@ -28,8 +28,8 @@ class TcpService {
 
   // Listens at every IPv4 and IPv6 address of the host; port 0 stands for any free port. Starts a
   // thread that calls `handler` for each record; the handler must not block. A record of more than
-  // `max_record` bytes, all fragments together, closes the connection. AlreadyExists if the port is
-  // in use.
+  // `max_record` bytes, all fragments together, closes the connection. While memory is short
+  // (MemoryReserve), new connections are closed. AlreadyExists if the port is in use.
   static absl::StatusOr<std::unique_ptr<TcpService>> Listen(uint16_t port, size_t max_record,
                                                             RecordHandler handler);
   // Stops the thread and waits for it. Later replies are dropped.

@@ -16,6 +16,7 @@
 
 #include "stack/base/address.h"
 #include "stack/base/byte_order.h"
+#include "stack/base/memory_reserve.h"
 
 namespace pollux::oncrpc {
 namespace {
@@ -155,6 +156,23 @@ TEST_F(TcpServiceTest, AtTheLimitANewConnectionClosesOneOfTheAddressWithTheMost)
   EXPECT_EQ(peers.front()->Reply(), "closed");
   other.Send(TcpPeer::Fragment("def"));
   EXPECT_EQ(other.Reply(), "fed");
+}
+
+TEST_F(TcpServiceTest, ShortMemoryClosesNewConnections) {
+  ASSERT_TRUE(MemoryReserve::Fill());
+  TcpPeer before(server_->port());
+  before.Send(TcpPeer::Fragment("abc"));
+  EXPECT_EQ(before.Reply(), "cba");
+  {
+    const MemoryReserve::ShortageForTest shortage;
+    ASSERT_TRUE(MemoryReserve::GiveUpPiece());
+    EXPECT_EQ(TcpPeer(server_->port()).Reply(), "closed");
+    before.Send(TcpPeer::Fragment("abc"));
+    EXPECT_EQ(before.Reply(), "cba");
+  }
+  TcpPeer after(server_->port());
+  after.Send(TcpPeer::Fragment("abc"));
+  EXPECT_EQ(after.Reply(), "cba");
 }
 
 // Keeps the replies, for the test to send.
