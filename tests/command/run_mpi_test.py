@@ -1,4 +1,5 @@
-"""pollux run: an MPI program, compiled and started by MPICH, whose ranks meet by UCX over verbs."""
+"""pollux run: MPI programs, compiled and started by MPICH and by Open MPI, whose ranks meet by UCX
+over verbs."""
 
 import os
 import shutil
@@ -9,28 +10,33 @@ from tests.command.harness import CLIENT, POLLUX
 from tests.command.run_test import RunTest
 
 SOURCE = os.path.abspath("tests/command/mpi_program.c")
-COMPILER, LAUNCHER = "mpicc.mpich", "mpiexec.hydra"
 
 
 class MpiTest(RunTest):
+    """Its heirs say who compiles and launches, and how a launcher is called."""
+
+    compiler = launcher = None
+    agent_options = 0  # before the host's name
+
     def setUp(self):
         super().setUp()
-        for tool in (COMPILER, LAUNCHER):
+        for tool in (self.compiler, self.launcher):
             if shutil.which(tool) is None:
                 self.skipTest(f"needs the command {tool}")
 
+    def launch(self, agent, transports):
+        """The launcher's arguments up to the program of each rank."""
+        raise NotImplementedError
+
     def run_ranks(self, transports):
         program, agent = self.directory / "program", self.directory / "agent"
-        subprocess.run([COMPILER, SOURCE, "-o", program], check=True)
-        # Called as ssh is: -x HOST COMMAND. The rank of the launcher's own host starts without it.
+        subprocess.run([self.compiler, SOURCE, "-o", program], check=True)
+        # Called as ssh is. The rank of the launcher's own host starts without it.
         enter = " ".join(self.client_host.argv(["sh", "-c"]))
-        agent.write_text(f'#!/bin/sh\nshift 2\nexec {enter} "$*"\n')
+        agent.write_text(f'#!/bin/sh\nshift {self.agent_options + 1}\nexec {enter} "$*"\n')
         agent.chmod(0o755)
-        run = self.start(self.server_host, LAUNCHER, "-launcher", "ssh", "-launcher-exec", agent,
-                         "-localhost", self.meeting, "-hosts", f"{self.meeting},{CLIENT}", "-n", 2,
-                         "-ppn", 1, "-env", "UCX_TLS", f"{transports},self",
-                         "-env", "UCX_NET_DEVICES", "pollux0:1", POLLUX, "run", *self.port_options,
-                         "--", program, program="setsid")
+        run = self.start(self.server_host, self.launcher, *self.launch(agent, transports), POLLUX,
+                         "run", *self.port_options, "--", program, program="setsid")
         try:
             status = run.wait(self.timeout_s)
         except subprocess.TimeoutExpired:
@@ -38,6 +44,32 @@ class MpiTest(RunTest):
             raise
         self.assertEqual(status, 0, run.stdout + run.stderr)
         self.assertEqual(run.stdout, "all as expected\n", run.stderr)
+
+
+class MpichTest(MpiTest):
+    compiler, launcher = "mpicc.mpich", "mpiexec.hydra"
+    agent_options = 1  # -x
+
+    def launch(self, agent, transports):
+        return ("-launcher", "ssh", "-launcher-exec", agent, "-localhost", self.meeting, "-hosts",
+                f"{self.meeting},{CLIENT}", "-n", 2, "-ppn", 1, "-env", "UCX_TLS",
+                f"{transports},self", "-env", "UCX_NET_DEVICES", "pollux0:1")
+
+    def test_ranks_communicate_over_rc(self):
+        self.run_ranks("rc_v")
+
+    def test_ranks_communicate_over_ud(self):
+        self.run_ranks("ud_v")
+
+
+class OpenMpiTest(MpiTest):
+    compiler, launcher = "mpicc.openmpi", "mpirun.openmpi"
+
+    def launch(self, agent, transports):
+        return ("--allow-run-as-root", "--mca", "plm_rsh_agent", agent, "--mca", "pml", "ucx",
+                "--mca", "osc", "ucx", "--host", f"{self.meeting},{CLIENT}", "-n", 2,
+                "--map-by", "node", "-x", f"UCX_TLS={transports},self",
+                "-x", "UCX_NET_DEVICES=pollux0:1")
 
     def test_ranks_communicate_over_rc(self):
         self.run_ranks("rc_v")
