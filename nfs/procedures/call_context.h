@@ -94,7 +94,7 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
 
 // Writes a change to stable storage, with the server's identity. A call must do this before its
 // reply. Objects other than files and directories are stored with their directory, so this does
-// nothing for them. RFC 1813 section 4.7
+// nothing for them. RFC 1813 sections 4.7 and 4.8
 Nfsstat3 Settle(const Fd& object);
 
 // Opens a regular file for reading or writing by the caller. Its owner always may (the client's

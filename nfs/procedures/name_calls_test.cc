@@ -79,6 +79,16 @@ TEST_F(NameCallsTest, RenameMovesBetweenDirectoriesAndOverAnExistingFile) {
   EXPECT_EQ(Rename(context_, {.from = Root(".."), .to = Root("x")}).status, Nfsstat3::kInval);
 }
 
+// RFC 1813 section 3.3.14: it is atomic to the client, so that a target is replaced or untouched.
+TEST_F(NameCallsTest, AFailedRenameChangesNothing) {
+  MakeFile("f", "text");
+  ASSERT_EQ(mkdir(Path("d").c_str(), 0777), 0);
+  EXPECT_NE(Rename(context_, {.from = Root("d"), .to = Root("f")}).status, Nfsstat3::kOk);
+  EXPECT_EQ(Rename(context_, {.from = Root("none"), .to = Root("f")}).status, Nfsstat3::kNoent);
+  EXPECT_EQ(Text("f"), "text");
+  EXPECT_TRUE(S_ISDIR(Stat("d").st_mode));
+}
+
 TEST_F(NameCallsTest, LinkCreatesANameForTheSameFile) {
   MakeFile("f", "text", 0666);
   const LinkRes linked = Link(context_, {.file = HandleOf("f"), .link = Root("g")});

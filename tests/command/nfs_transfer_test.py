@@ -114,7 +114,10 @@ class NfsTransferTest(NfsOnNfsd):
 
 
 class PowerFailureTest(NfsOnNfsd):
-    """An export on a file system of its own, of which a copy is what a power failure leaves."""
+    """An export on a file system of its own, of which a copy is what a power failure leaves.
+
+    RFC 1813 section 4.8
+    """
 
     def setUp(self):
         super().setUp()

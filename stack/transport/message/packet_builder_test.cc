@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "stack/transport/test_pair.h"
 #include "stack/wire/ethernet.h"
@@ -179,6 +180,50 @@ TEST_F(LongPayloadTest, IsUnalignedInAFullBuffer) {
   EXPECT_FALSE(builder_.Begin(
       {.opcode = wire::Opcode::kRcWriteMiddle, .psn = Psn(5), .payload_bytes = most + 4}, context));
   EXPECT_EQ(pair_.a.counters.drop(Drop::kNoBuffer), 1u);
+}
+
+// IB specification section 9.2: whatever the buffer has held before.
+TEST(PacketBuilderTest, PadBytesAreZero) {
+  TestPair pair;
+  std::vector<rte_mbuf*> all;
+  while (rte_mbuf* frame = pair.a.egress.Allocate()) all.push_back(frame);
+  for (rte_mbuf* frame : all) {
+    std::memset(frame->buf_addr, 0xFF, frame->buf_len);
+    rte_pktmbuf_free(frame);
+  }
+  QpDiagnostics diagnostics;
+  PacketBuilder builder(&diagnostics);
+  builder.Reset(&pair.a.endpoint->qp.path, Qpn{1}, Qpn{2});
+  PollContext context = pair.a.context(0);
+  const uint8_t* const data = pair.a.memory.data();
+  for (uint32_t bytes = 1; bytes < 4; ++bytes) {
+    const PacketBuilder::Spec spec{
+        .opcode = wire::Opcode::kRcSendOnly, .psn = Psn(1), .payload_bytes = bytes};
+    ASSERT_TRUE(builder.Begin(spec, context));
+    builder.Copy(data, bytes);
+    builder.Finish(context);
+    ASSERT_TRUE(builder.Send(spec, data, context));
+    ASSERT_TRUE(builder.SendShort({.opcode = spec.opcode,
+                                   .psn = spec.psn,
+                                   .solicited = false,
+                                   .ack_request = false,
+                                   .reth = nullptr,
+                                   .payload = data,
+                                   .payload_bytes = bytes},
+                                  context));
+  }
+  pair.a.egress.Flush(0);
+  ASSERT_EQ(pair.a.outgoing.size(), 9u);
+  for (rte_mbuf* frame : pair.a.outgoing) {
+    wire::RocePacket packet;
+    ASSERT_EQ(
+        wire::ParseRocePacket(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len, &packet),
+        wire::ParseResult::kOk);
+    EXPECT_TRUE(wire::IcrcIsValid(packet));
+    const uint8_t* const pad = packet.payload() + packet.payload_length;
+    ASSERT_EQ(packet.bth.pad, 4 - packet.payload_length);
+    EXPECT_TRUE(std::all_of(pad, pad + packet.bth.pad, [](uint8_t byte) { return byte == 0; }));
+  }
 }
 
 TEST(PacketBuilderTest, FollowsANeighbourThatMoves) {

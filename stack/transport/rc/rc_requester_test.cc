@@ -104,6 +104,38 @@ TEST(RcRequester, AReadResponseOfAnotherLengthIsABadResponse) {
   }
 }
 
+// IB specification section 9.7: an ACK says that a READ or an atomic was executed. Its data is lost
+// with its response, and is asked for again.
+TEST(RcRequester, AnAckCompletesNoReadOrAtomic) {
+  for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD}) {
+    TestPair pair;
+    int responses = 0, acks = 0;
+    pair.hook = [&](bool, const wire::RocePacket& packet, rte_mbuf*) {
+      acks += packet.info->operation == Operation::kAck;
+      const bool response = packet.info->operation == Operation::kReadResponse ||
+                            packet.info->operation == Operation::kAtomicAck;
+      return response && responses++ == 0 ? PacketAction::kDrop : PacketAction::kDeliver;
+    };
+    const auto remote = reinterpret_cast<uint64_t>(pair.b.memory.data());
+    uint8_t* const local = pair.a.memory.data();
+    pair.b.memory[0] = 77;
+    if (opcode == IBV_WR_RDMA_READ) {
+      ASSERT_EQ(pair.a.PostSend(opcode, 1, local, 8, remote, pair.b.key), 0);
+    } else {
+      ASSERT_EQ(pair.a.PostAtomic(opcode, 1, local, remote, pair.b.key, 1), 0);
+    }
+    pair.a.PostSend(IBV_WR_RDMA_WRITE, 2, local + 64, 8, remote + 64, pair.b.key);
+    pair.RunToEnd();
+    const std::vector<ibv_wc> all = pair.a.Poll();
+    ASSERT_EQ(all.size(), 2u);
+    for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(all[0].wr_id, 1u);
+    EXPECT_GT(acks, 0);
+    EXPECT_EQ(responses, 2);
+    EXPECT_EQ(local[0], 77);
+  }
+}
+
 TEST_F(RcRequesterTest, ImmediateArrives) {
   pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
   pair_.b.PostRecv(2, pair_.b.memory.data(), 0);

@@ -137,15 +137,17 @@ TEST_F(RcResponderLateTest, ADuplicateReadGetsTheLengthItRequests) {
         0);
     return PacketAction::kDrop;
   };
-  // Its packets from `number` on, `length` bytes.
-  const auto repeat = [&](uint32_t number, uint32_t length) {
+  // Its packets from `number` on, `length` bytes; `offset` bytes beside them, or by another key.
+  const auto repeat = [&](uint32_t number, uint32_t length, uint32_t offset = 0,
+                          uint32_t key_bits = 0) {
     requests_[0] = asked;
     uint8_t* const bytes = requests_[0].data();
     wire::RocePacket packet;
     ASSERT_EQ(wire::ParseRocePacket(bytes, asked.size(), &packet), wire::ParseResult::kOk);
     first = packet.bth.psn;
     wire::Reth reth = packet.reth();
-    reth.address += number * 1024;
+    reth.address += number * 1024 + offset;
+    reth.rkey ^= key_bits;
     reth.length = length;
     wire::EmitReth(reth, bytes + packet.ext_offset);
     wire::Bth bth = packet.bth;
@@ -171,6 +173,11 @@ TEST_F(RcResponderLateTest, ADuplicateReadGetsTheLengthItRequests) {
   repeat(9, kLength - 9 * 1024);
   EXPECT_EQ(responses, (std::vector<Response>{{9, kRcReadResponseOnly, 784}}));
   repeat(9, kLength - 9 * 1024 + 1);
+  EXPECT_EQ(responses, std::vector<Response>{});
+  // Nor any other memory.
+  repeat(2, 1024, 8);
+  EXPECT_EQ(responses, std::vector<Response>{});
+  repeat(2, 1024, 0, 1);
   EXPECT_EQ(responses, std::vector<Response>{});
 }
 
