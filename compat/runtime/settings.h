@@ -21,7 +21,7 @@ inline constexpr char kSettingsVariable[] = "POLLUX_RUN";
 struct Settings {
   engine::DeviceOptions device;  // without the capture, which needs EAL first
   // Enough for one worker; huge pages are not required.
-  engine::EalOptions eal{.memory_mib = 128};
+  engine::EalOptions eal;
   std::string capture;      // a file; empty: none
   std::optional<int> core;  // CPU of the progress thread
   engine::Idle idle = engine::Idle::kYield;

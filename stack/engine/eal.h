@@ -16,7 +16,9 @@ struct EalOptions {
     kAlways,  // FailedPrecondition if too few are free
   };
   HugePages huge_pages = HugePages::kAuto;
-  unsigned memory_mib = 512;             // in MiB, for packet buffers and rings
+  // In MiB, for packet buffers (10 MiB per worker) and rings. At 4 KiB a page, 48 bytes of each
+  // page's description are written when EAL starts.
+  unsigned memory_mib = 128;
   std::vector<std::string> pci_devices;  // "0000:01:00.0"; if empty, the PCI bus is not scanned
   // Start DPDK telemetry, if possible: see TelemetryStatus().
   bool telemetry = false;

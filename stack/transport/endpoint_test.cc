@@ -134,6 +134,27 @@ TEST_F(AfterAGoodMessageTest, AWriteWithAWrongDmaLengthIsRefused) {
   EXPECT_EQ(pair_.b.memory[0], 0x55);
 }
 
+// IB specification section 9.9
+TEST_F(AfterAGoodMessageTest, AnOnlyInTheMiddleOfAMessageIsRefused) {
+  pair_.hook = [](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+    if (from_a && packet.bth.opcode == wire::Opcode::kRcSendLast) {
+      auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
+      wire::Bth bth = packet.bth;
+      bth.opcode = wire::Opcode::kRcSendOnly;
+      wire::EmitBth(bth, bytes + packet.bth_offset);
+      wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
+    }
+    return PacketAction::kDeliver;
+  };
+  for (uint64_t wr_id : {2, 3}) pair_.b.PostRecv(wr_id, pair_.b.memory.data(), 4096);
+  pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 1024 + 64);
+  pair_.Run();
+  const auto sent = pair_.a.Poll();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].status, IBV_WC_REM_INV_REQ_ERR);
+  for (const ibv_wc& wc : pair_.b.Poll()) EXPECT_NE(wc.status, IBV_WC_SUCCESS);
+}
+
 TEST_F(AfterAGoodMessageTest, AMessageLongerThanItsReceiveIsRefused) {
   pair_.b.PostRecv(2, pair_.b.memory.data(), 10);
   pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 64);

@@ -43,7 +43,7 @@ std::string FindingsText(const std::vector<Finding>& findings) {
 
 int DoctorCommand(int argc, char** argv) {
   std::string netdev, devargs;
-  uint64_t memory_mib = 512;
+  uint64_t memory_mib = 128;
   bool json = false;
   Options options(
       "doctor [options]",
@@ -53,7 +53,7 @@ int DoctorCommand(int argc, char** argv) {
       "something is, 2 for a wrong option.");
   options.Text("netdev", "IFACE", "the interface to be shared with the kernel", &netdev);
   options.Text("port", "DEVARGS", "or the port, as in other commands; it may be in use", &devargs);
-  options.Number("memory", "value of --memory for the command, in MiB (512)", 64, 1048576,
+  options.Number("memory", "value of --memory for the command, in MiB (128)", 64, 1048576,
                  &memory_mib);
   options.Switch("json", "one JSON object on standard output instead of text", &json);
   std::vector<std::string> operands;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "stack/engine/loop/worker_parts.h"
 #include "stack/io/link/mbuf_cache.h"
+#include "stack/io/link/packet_pool.h"
 #include "stack/io/steering/steering.h"
 #include "stack/wire/roce_packet.h"
 
@@ -62,13 +63,13 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(const WorkerConfig& confi
   }
   std::unique_ptr<Worker> worker(new Worker(config));
   worker->packet_pool_ =
-      rte_pktmbuf_pool_create(UniqueName("packets", config.index).c_str(), config.packet_buffers,
-                              std::min(kPoolCache, config.packet_buffers / 4), 0,
-                              RTE_PKTMBUF_HEADROOM + config.max_frame_bytes, SOCKET_ID_ANY);
+      io::CreatePacketPool(UniqueName("packets", config.index), config.packet_buffers,
+                           std::min(kPoolCache, config.packet_buffers / 4),
+                           static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + config.max_frame_bytes));
   if (worker->packet_pool_ == nullptr) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "worker %u: no memory for %u packet buffers of %u bytes; give DPDK more (-m)", config.index,
-        config.packet_buffers, config.max_frame_bytes));
+        "worker %u: no memory for %u packet buffers of %u bytes; more is needed (--memory)",
+        config.index, config.packet_buffers, config.max_frame_bytes));
   }
   return worker;
 }
