@@ -80,8 +80,8 @@ def say(text):
 def build_tools(folder):
     """Builds what the cases run; copies, which a build meanwhile does not change."""
     done = subprocess.run(["bazel", "build", "--noshow_progress", "--show_result=0",
-                           *TOOLS.values()], cwd=ROOT, stderr=subprocess.PIPE, text=True,
-                          check=False)
+                           *TOOLS.values(), "//:verbs_libraries"],
+                          cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{done.stderr}\ntools/dev interop: the build failed")
     built = ROOT / "bazel-bin"

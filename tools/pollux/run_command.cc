@@ -92,8 +92,8 @@ absl::StatusOr<std::string> FindLibraries() {
   }
   return absl::NotFoundError(
       absl::StrCat("not found: ", missing,
-                   "; `tools/dev install --prefix DIR` installs the command with its libraries "
-                   "(//:verbs_libraries), which it needs beside it"));
+                   "; `tools/dev install --prefix DIR` installs the command with its libraries, "
+                   "which it needs beside it; `bazel build //:verbs_libraries` builds them"));
 }
 
 std::string Join(const std::string& first, const std::string& second) {
