@@ -67,9 +67,11 @@ class OpenMpiTest(MpiTest):
 
     def launch(self, agent, transports):
         return ("--allow-run-as-root", "--mca", "plm_rsh_agent", agent, "--mca", "pml", "ucx",
-                "--mca", "osc", "ucx", "--host", f"{self.meeting},{CLIENT}", "-n", 2,
-                "--map-by", "node", "-x", f"UCX_TLS={transports},self",
-                "-x", "UCX_NET_DEVICES=pollux0:1")
+                "--mca", "osc", "ucx",
+                # Else each run removes the directory that all of this user's share.
+                "--mca", "orte_tmpdir_base", self.directory,
+                "--host", f"{self.meeting},{CLIENT}", "-n", 2, "--map-by", "node",
+                "-x", f"UCX_TLS={transports},self", "-x", "UCX_NET_DEVICES=pollux0:1")
 
     def test_ranks_communicate_over_rc(self):
         self.run_ranks("rc_v")

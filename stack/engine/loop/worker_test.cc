@@ -332,7 +332,7 @@ TEST(WorkerCreateTest, OversizedConfigurationsAreRefused) {
   EXPECT_EQ(code({.max_queue_pairs = 16381, .packet_buffers = 127}), absl::StatusCode::kOk);
   EXPECT_EQ(code({.qpn_layout = {.worker_bits = 4, .index_bits = 20}, .max_queue_pairs = 4}),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({.max_queue_pairs = 4, .packet_buffers = 2'000'000}),
+  EXPECT_EQ(code({.max_queue_pairs = 4, .packet_buffers = 200'000'000}),
             absl::StatusCode::kResourceExhausted);
 }
 
