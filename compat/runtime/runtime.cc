@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compat/process/disconnect_linger.h"
+#include "compat/process/fatal_signals.h"
 #include "compat/process/fork_gate.h"
 #include "compat/process/forked_child.h"
 #include "compat/process/log_once.h"
@@ -28,7 +29,6 @@
 #include "compat/process/stall_tolerant_stopwatch.h"
 #include "compat/process/supervisor.h"
 #include "compat/process/termination_signals.h"
-#include "compat/process/fatal_signals.h"
 #include "compat/runtime/cm_id_base.h"
 #include "compat/runtime/telemetry_socket.h"
 #include "stack/engine/polling/progress_policy.h"
