@@ -144,7 +144,6 @@ void Server::OnEstablished(Peer& peer) {
 absl::Status Server::Equip(Peer& peer) {
   if (absl::Status status = peer.connection->Complete(); !status.ok()) return status;
   const SocketAddress& client = peer.info.peer;
-  peer.buffers = ShareOf(client.address);
   peer.responder = std::make_unique<Responder>(
       peer.connection.get(),
       ServiceState{.programs = &programs_,
@@ -153,7 +152,7 @@ absl::Status Server::Equip(Peer& peer) {
                    .stalled = &stalled_,
                    .credits = &credits_,
                    .counters = &counters_},
-      Responder::Caller{client.address, client.port, peer.info.number, peer.buffers},
+      Responder::Caller{client.address, client.port, peer.info.number, ShareOf(client.address)},
       SharesOf(config_.credits, config_.reverse_credits).forward);
   peer.responder->SetTerms(ForwardTerms(peer.info.negotiated));
   return peer.responder->Init();

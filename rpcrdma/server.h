@@ -148,9 +148,7 @@ class Server : public engine::Poller, private StatsProvider {
     cm::Id* id = nullptr;
     ConnectionInfo info;
     std::unique_ptr<Connection> connection;
-    // Once it is established:
-    std::shared_ptr<BufferShare> buffers;  // shared by all connections from its address
-    std::unique_ptr<Responder> responder;
+    std::unique_ptr<Responder> responder;  // once it is established
     std::unique_ptr<Reverse> reverse;
     bool established = false;
     bool counted = false;  // among those of its address
@@ -161,8 +159,8 @@ class Server : public engine::Poller, private StatsProvider {
       return state == State::kEnded && (responder == nullptr || responder->idle());
     }
   };
-  // Peers that are polled if one of them is awake: a turn looks at the groups, and not at every
-  // idle connection.
+  // Peers that are polled if one of them is awake, so that a turn need not look at every idle
+  // connection.
   struct Group {
     explicit Group(Wakeup* server) : wakeup(server) {}
     Wakeup wakeup;
@@ -173,7 +171,7 @@ class Server : public engine::Poller, private StatsProvider {
   struct Client {
     uint32_t peers = 0;
     uint32_t established = 0;
-    std::shared_ptr<BufferShare> buffers;  // once one was established
+    std::shared_ptr<BufferShare> buffers;  // of all of them, once one was established
   };
 
   Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig& config);
@@ -191,7 +189,7 @@ class Server : public engine::Poller, private StatsProvider {
   bool PollGroup(Group& group, bool takes_calls);
   bool PollPeer(Peer& peer, bool takes_calls);
   void End(Peer& peer);
-  // Its place is free from now on; it is taken down at the next poll.
+  // The peer no longer counts against the limits, and is taken down at the next poll.
   void BeginEnding(Peer& peer);
   void TakeDown(Peer& peer);
   void RemoveGone(Group& group);

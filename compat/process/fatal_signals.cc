@@ -32,7 +32,7 @@ bool IsDefault(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL;
 }
 
-// The instruction is repeated and ends the process, as it would have; a signal that somebody has
+// The instruction is repeated and ends the process, as without Pollux; a signal that somebody has
 // sent, as abort() does, does not come again by itself.
 void RepeatUnder(const struct sigaction& action, int number, const siginfo_t& info) {
   sigaction(number, &action, nullptr);
@@ -77,7 +77,7 @@ void OnUnhandled(int number, siginfo_t* info, void*) {
   RepeatUnder(action, number, *info);
 }
 
-// If nobody else has.
+// Unless the program handles or ignores it.
 bool TakeUnhandled(int number) {
   struct sigaction action {};
   if (sigaction(number, nullptr, &action) != 0) return false;

@@ -17,9 +17,9 @@ namespace pollux::compat {
 // thread. It must return false unless this thread accesses the memory for Pollux, because faults of
 // the program itself must reach the program. All other faults are passed to the handler that was
 // installed before; a handler that is installed later receives all faults. If there was none,
-// `before_end` is called in the handler before the process ends; so it is for SIGABRT, SIGFPE and
-// SIGILL, which are handled only if nobody else handles them. Returns false if the handlers cannot
-// be installed.
+// `before_end` is called in the handler before the process ends. The same applies to SIGABRT,
+// SIGFPE and SIGILL, which are handled only if they have their default action. Returns false if the
+// handlers cannot be installed.
 bool InstallFatalSignalHandlers(bool (*is_registered)(const void* address), void (*before_end)());
 
 }  // namespace pollux::compat

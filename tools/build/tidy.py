@@ -65,7 +65,7 @@ def sources_of(compiled, execution_root):
 
 
 def compile_commands(execution_root):
-    """Source to what is compiled, itself or a unit that includes it, and the flags of that."""
+    """Maps each source to the compiled file, itself or a unit that includes it, and its flags."""
     answer = json.loads(bazel("aquery", "--noshow_progress", "--ui_event_filters=-info",
                               "--output=jsonproto", 'mnemonic("CppCompile", //...)'))
     commands = {}

@@ -83,7 +83,8 @@ void DeclareWireOptions(Options& options, PortOptions* port) {
                "write every frame on the wire into a pcapng file (without\n"
                "outgoing frames that --impair drops)",
                &port->capture);
-  options.Parsed("memory", "MIB", "memory for packets and rings (128)",
+  options.Parsed("memory", "MIB",
+                 "memory for packets and rings (128; at least 64 plus 16 per\ncore)",
                  [port](const std::string& text) {
                    if (!absl::SimpleAtoi(text, &port->eal.memory_mib) ||
                        port->eal.memory_mib < 64 || port->eal.memory_mib > 1048576) {

@@ -47,7 +47,7 @@ bool Populate(rte_mempool* pool, uint32_t buffers) {
   }
   const int added = rte_mempool_populate_iova(pool, memory, RTE_BAD_IOVA,
                                               static_cast<size_t>(bytes), &Unmap, nullptr);
-  if (added < 0) munmap(memory, WholeHugePages(static_cast<size_t>(bytes)));
+  if (added <= 0) munmap(memory, WholeHugePages(static_cast<size_t>(bytes)));
   return added == static_cast<int>(buffers);
 }
 

@@ -13,9 +13,9 @@ namespace pollux::io {
 // `buffer_bytes` bytes, headroom included, of which each lcore keeps up to `cached`. Free it by
 // rte_mempool_free(). Returns null, with rte_errno set, if there is no memory.
 //
-// Without huge pages and PCI devices the buffers are not in EAL's memory, but in transparent huge
-// pages if the kernel has some: EAL's are of 4 KiB, each with a page fault when the pool is created
-// and, since EAL clears what is freed, another one when it is freed.
+// Without huge pages and PCI devices, the buffers are not in EAL's memory but in transparent huge
+// pages, if the kernel has some. EAL's pages are of 4 KiB there, and each costs a page fault when
+// the pool is created. EAL also clears memory that is freed, with a fault for each unused page.
 rte_mempool* CreatePacketPool(const std::string& name, uint32_t buffers, uint32_t cached,
                               uint16_t buffer_bytes);
 
