@@ -130,9 +130,11 @@ absl::StatusOr<Runtime*> Runtime::Get() {
   }
   SendBeforeProgramEnds(&SendHeldPosts);
   if (!InstallFatalSignalHandlers(&Touches, &SendHeldPosts)) {
-    std::fprintf(stderr,
-                 "pollux: cannot handle registered memory that is unmapped; do not unmap it: %s\n",
-                 std::strerror(errno));
+    std::fprintf(
+        stderr,
+        "pollux: cannot handle SIGSEGV, SIGBUS, SIGABRT, SIGFPE or SIGILL (%s); do not unmap "
+        "registered memory\n",
+        std::strerror(errno));
   }
   std::atexit(EndAtExit);
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
@@ -225,6 +227,7 @@ absl::Status Runtime::StartProgressThread(const Settings& settings) {
                     .idle_turns = settings.yield_after,
                     .application = engine::Application::kUnmodified};
   options.cpu = settings.core;
+  options.next_deadline_ns = [this] { return device_->worker().NextDeadline(); };
   options.ownership = &ownership_;
   options.activity = &activity_;
   options.start = StartWithoutSignals;

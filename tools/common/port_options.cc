@@ -84,13 +84,14 @@ void DeclareWireOptions(Options& options, PortOptions* port) {
                "outgoing frames that --impair drops)",
                &port->capture);
   options.Parsed("memory", "MIB",
-                 "memory for packets and rings (128; at least 64 plus 16 per\ncore)",
+                 "memory for packets and rings (128, or 64 plus 16 per core if\nthat is more)",
                  [port](const std::string& text) {
                    if (!absl::SimpleAtoi(text, &port->eal.memory_mib) ||
                        port->eal.memory_mib < 64 || port->eal.memory_mib > 1048576) {
                      return absl::InvalidArgumentError(
                          absl::StrCat("'", text, "' is not a number from 64 to 1048576"));
                    }
+                   port->memory_given = true;
                    return absl::OkStatus();
                  });
   options.Parsed("file-prefix", "NAME",

@@ -20,8 +20,9 @@ namespace pollux::tools {
 struct PortOptions {
   engine::DeviceOptions device;
   engine::EalOptions eal;
-  std::string capture;     // file name; empty: none
-  std::vector<int> cores;  // CPUs, with one worker on each; empty: one worker on any CPU
+  bool memory_given = false;  // eal.memory_mib is the value of --memory
+  std::string capture;        // file name; empty: none
+  std::vector<int> cores;     // CPUs, with one worker on each; empty: one worker on any CPU
   engine::Idle idle = engine::Idle::kYield;
   uint64_t yield_after = 256;  // idle turns before a thread idles; 0: never
   uint64_t vlan = 0;           // for addresses without a VLAN of their own; 0: none

@@ -36,8 +36,10 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, Cores c
     std::fprintf(stderr, "pollux: port %s: PCI ports are untested\n", port.device.port.c_str());
     eal.pci_devices.push_back(port.device.port);
   }
-  // 10 MiB of packet buffers per worker, and rings.
-  eal.memory_mib = std::max(eal.memory_mib, 64 + 16 * static_cast<unsigned>(port.cores.size()));
+  if (!port.memory_given) {
+    // 10 MiB of packet buffers per worker, and rings.
+    eal.memory_mib = std::max(eal.memory_mib, 64 + 16 * static_cast<unsigned>(port.cores.size()));
+  }
   if (absl::Status status = StartEal(eal); !status.ok()) return status;
   auto capture = OpenCapture(port);
   if (!capture.ok()) return capture.status();

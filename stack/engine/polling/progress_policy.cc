@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace pollux::engine {
+namespace {
+
+constexpr uint32_t kNapDoublings = 6;
+static_assert(ProgressPolicy::kNapNs << kNapDoublings == ProgressPolicy::kMaxIdleNapNs);
+
+}  // namespace
 
 uint64_t ProgressPolicy::SilenceOfAbandoned() const {
   const bool often = short_naps_left_ > 0 || options_.idle == Idle::kSpin;
@@ -67,12 +73,25 @@ ProgressPolicy::Pause ProgressPolicy::AfterIdleTurnForSleeper(uint64_t deadline_
     case Idle::kSpin:
       return Pause::kNone;
     case Idle::kYield:
-      return Pause::kYield;
+      if (shared_sleeps_left_ == 0) return Pause::kYield;
+      --shared_sleeps_left_;
+      break;
     case Idle::kSleep:
       break;
   }
   nap_ns_ = sleep_length_.Next(look_ns_, deadline_ns);
   return nap_ns_ == 0 ? Pause::kNone : Pause::kSleep;
+}
+
+void ProgressPolicy::Yielded(uint64_t ns) {
+  if (ns <= kOthersNs) {
+    long_yields_ = 0;
+    return;
+  }
+  shared_naps_left_ = kSharedNaps;
+  if (++long_yields_ < kLongYields) return;
+  long_yields_ = 0;
+  shared_sleeps_left_ = kSharedSleeps;
 }
 
 ProgressPolicy::Pause ProgressPolicy::Nap() {
@@ -82,7 +101,8 @@ ProgressPolicy::Pause ProgressPolicy::Nap() {
     if (!worked_) --short_naps_left_;
     nap_ns_ = kShortNapNs;
   } else if (idle_naps_ > kIdleNaps) {
-    nap_ns_ = kNapNs << std::min(idle_naps_ - kIdleNaps, kIdleNapDoublings);
+    const uint64_t longest_ns = idle_naps_ > kVeryIdleNaps ? kMaxIdleNapNs : kIdleNapNs;
+    nap_ns_ = std::min(kNapNs << std::min(idle_naps_ - kIdleNaps, kNapDoublings), longest_ns);
   }
   packets_ = 0;
   worked_ = false;

@@ -147,7 +147,7 @@ bool ProgressThread::TakesTurn(uint64_t now_ns) {
 
 void ProgressThread::Run() {
   const bool asks_timers =
-      options_.policy.idle == Idle::kSleep && options_.next_deadline_ns != nullptr;
+      options_.policy.idle != Idle::kSpin && options_.next_deadline_ns != nullptr;
   while (!stop_.load(std::memory_order_relaxed)) {
     const uint64_t now_ns = clock_.NowNs();
     if (!TakesTurn(now_ns)) {

@@ -35,8 +35,8 @@ class ProgressThread {
   struct Options {
     ProgressPolicy::Options policy;
     std::optional<int> cpu;  // pins the thread to this CPU; empty: not pinned
-    // For Idle::kSleep: returns when the next timer is due, as Worker::NextDeadline(). Null: there
-    // are no timers. Called after a turn, by the owner.
+    // Returns when the next timer is due, as Worker::NextDeadline(), so that no sleep lasts longer.
+    // Null: there are no timers. Called after a turn, by the owner; not for Idle::kSpin.
     std::function<uint64_t()> next_deadline_ns;
     // For an application that polls, too: set both, which must outlive this object, or neither.
     Ownership* ownership = nullptr;
@@ -59,7 +59,7 @@ class ProgressThread {
   // Stops the thread and returns after it has ended. Must not be called on the thread itself.
   void Stop();
 
-  // How often the thread has slept (Idle::kSleep). Thread-safe.
+  // How often the thread has slept (Pause::kSleep). Thread-safe.
   uint64_t sleeps() const { return sleeps_.load(std::memory_order_relaxed); }
 
  private:

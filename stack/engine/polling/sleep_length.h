@@ -9,7 +9,8 @@
 namespace pollux::engine {
 
 // How long to sleep between two polls: the time doubles with each further sleep, from kMinNs to
-// kMaxNs, and to kMaxIdleNs after kIdleSleeps in a row. It never extends beyond the next timer.
+// kMaxNs, and to kMaxIdleNs after sleeps of kIdleNs altogether. It never extends beyond the next
+// timer.
 class SleepLength {
  public:
   static constexpr uint64_t kMinNs = 20'000;
@@ -17,27 +18,28 @@ class SleepLength {
   // delay for a loss.
   static constexpr uint64_t kMaxNs = 1'000'000;
   // A wake-up takes 18 to 45 us of CPU in virtual machines, and an idle thread is to take at most
-  // 1 % of a CPU. The first packet after a second without work may wait this long.
+  // 1 % of a CPU. The first packet after kIdleNs without work may wait this long.
   static constexpr uint64_t kMaxIdleNs = 5'000'000;
-  static constexpr uint32_t kIdleSleeps = 1000;
+  static constexpr uint64_t kIdleNs = 1'000'000'000;
 
   // Call it after a poll that found work.
   void Reset() {
     next_ns_ = kMinNs;
-    sleeps_ = 0;
+    slept_ns_ = 0;
   }
   // Returns nanoseconds to sleep; 0: poll at once. `deadline_ns` is when the next timer is due,
   // UINT64_MAX if none is armed.
   uint64_t Next(uint64_t now_ns, uint64_t deadline_ns) {
-    const uint64_t length_ns = next_ns_;
-    if (sleeps_ < kIdleSleeps) ++sleeps_;
-    next_ns_ = std::min(2 * next_ns_, sleeps_ < kIdleSleeps ? kMaxNs : kMaxIdleNs);
-    return deadline_ns <= now_ns ? 0 : std::min(length_ns, deadline_ns - now_ns);
+    if (deadline_ns <= now_ns) return 0;
+    const uint64_t length_ns = std::min(next_ns_, deadline_ns - now_ns);
+    slept_ns_ += length_ns;
+    next_ns_ = std::min(2 * next_ns_, slept_ns_ < kIdleNs ? kMaxNs : kMaxIdleNs);
+    return length_ns;
   }
 
  private:
   uint64_t next_ns_ = kMinNs;
-  uint32_t sleeps_ = 0;  // in a row
+  uint64_t slept_ns_ = 0;  // since the last Reset()
 };
 
 }  // namespace pollux::engine

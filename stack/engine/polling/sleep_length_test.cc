@@ -32,9 +32,20 @@ TEST(SleepLengthTest, AnIdleThreadIsWokenAtMostTwoHundredTimesPerSecond) {
   }
   EXPECT_LE(sleeps, 200);
   length.Reset();
-  for (uint32_t i = 0; i < SleepLength::kIdleSleeps; ++i) {
-    EXPECT_LE(length.Next(now_ns, UINT64_MAX), SleepLength::kMaxNs) << i;
+  for (uint64_t slept_ns = 0; slept_ns < SleepLength::kIdleNs;) {
+    const uint64_t next_ns = length.Next(now_ns, UINT64_MAX);
+    EXPECT_LE(next_ns, SleepLength::kMaxNs) << slept_ns;
+    slept_ns += next_ns;
   }
+}
+
+TEST(SleepLengthTest, PollsForTimersAreNotTimeSlept) {
+  SleepLength length;
+  for (uint32_t polls = 0; polls < 100'000; ++polls) {
+    EXPECT_EQ(length.Next(kNow, kNow), 0u);
+    ASSERT_LE(length.Next(kNow, kNow + SleepLength::kMinNs / 10), SleepLength::kMinNs / 10);
+  }
+  EXPECT_LE(length.Next(kNow, UINT64_MAX), SleepLength::kMaxNs);
 }
 
 TEST(SleepLengthTest, NeverExtendsBeyondATimer) {

@@ -39,7 +39,10 @@ bool Populate(rte_mempool* pool, uint32_t buffers) {
   size_t chunk = 0, alignment = 0;
   const ssize_t bytes =
       rte_mempool_ops_calc_mem_size(pool, buffers, /*pg_shift=*/0, &chunk, &alignment);
-  if (bytes <= 0) return false;
+  if (bytes <= 0) {
+    rte_errno = bytes < 0 ? static_cast<int>(-bytes) : EINVAL;
+    return false;
+  }
   char* const memory = Map(static_cast<size_t>(bytes));
   if (memory == nullptr) {
     rte_errno = ENOMEM;
@@ -48,7 +51,9 @@ bool Populate(rte_mempool* pool, uint32_t buffers) {
   const int added = rte_mempool_populate_iova(pool, memory, RTE_BAD_IOVA,
                                               static_cast<size_t>(bytes), &Unmap, nullptr);
   if (added <= 0) munmap(memory, WholeHugePages(static_cast<size_t>(bytes)));
-  return added == static_cast<int>(buffers);
+  if (added == static_cast<int>(buffers)) return true;
+  rte_errno = added < 0 ? -added : ENOMEM;
+  return false;
 }
 
 }  // namespace
