@@ -149,7 +149,7 @@ TEST_F(WorkerFramesTest, AnIdleWorkerOnAKernelInterfaceLetsItsThreadSleep) {
     now_ns_ += naps ? policy.nap_ns() : kTurnNs;
   }
   constexpr uint64_t kUntilNapsAreLong =
-      ProgressPolicy::kSpinTurns + ProgressPolicy::kIdleNaps + 16;
+      ProgressPolicy::kSpinTurns + ProgressPolicy::kVeryIdleNaps + 16;
   EXPECT_LE(turns, kUntilNapsAreLong + 10 * kSecond / ProgressPolicy::kMaxIdleNapNs);
 }
 
