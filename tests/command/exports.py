@@ -18,7 +18,7 @@ class Exported(SharedInterface):
 
     def nfsd_argv(self, *arguments, export=None):
         return ("nfsd", "--netdev", "wire", "--export", export or f"{self.export}:rw",
-                "--key-file", self.directory / "key", *arguments)
+                "--key-file", self.directory / "key", "--idle", "sleep", *arguments)
 
     def nfsd(self, *arguments, **keywords):
         run = self.start(self.server_host, *self.nfsd_argv(*arguments, **keywords))

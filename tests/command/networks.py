@@ -22,6 +22,9 @@ class NetworkTest(CommandTest):
 
     server_port = client_port = None
     server_address, client_address, prefix = SERVER, CLIENT, "/24"
+    # Several tests run at once: a command that polls while it is idle takes CPU time that others
+    # need.
+    idle = ("--idle", "sleep")
 
     def setUp(self):
         super().setUp()
@@ -34,7 +37,7 @@ class NetworkTest(CommandTest):
 
     def place(self, port, address):
         """The options that say where on the network a command is."""
-        return ("--port", port, "--address", address + self.prefix)
+        return ("--port", port, "--address", address + self.prefix, *self.idle)
 
     def serve(self, *arguments):
         run = self.start(self.server_host, "serve",
@@ -105,7 +108,7 @@ class SharedInterface(TwoHosts):
     """Both ends share the interface with their kernel."""
 
     def place(self, port, address):
-        return ("--netdev", "wire")
+        return ("--netdev", "wire", *self.idle)
 
     def make_network(self):
         hosts = super().make_network()

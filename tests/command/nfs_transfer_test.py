@@ -24,7 +24,7 @@ class NfsOnNfsd(Exported):
         """Operands before the URL are a put's, those behind it a get's."""
         url = f"nfs://{SERVER}{self.export}/{path}"
         order = (*operands, url) if command == "put" else (url, *operands)
-        return ("nfs", command, "--netdev", "wire", "--uid", USER, "--gid", USER,
+        return ("nfs", command, "--netdev", "wire", "--idle", "sleep", "--uid", USER, "--gid", USER,
                 "--timeout-ms", "60000", *options, *order)
 
     def nfs(self, command, *operands, **keywords):

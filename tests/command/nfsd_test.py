@@ -103,7 +103,7 @@ class NfsdTest(Exported):
         return status, answer[4:] if status == 0 else b""
 
     def test_idle_worker_sleeps(self):
-        server = self.nfsd("--idle", "sleep")
+        server = self.nfsd()
         self.assert_sleeps_when_idle(server)
         self.assertEqual(server.interrupt(), 0, server.stderr)
 

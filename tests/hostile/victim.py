@@ -130,7 +130,7 @@ class OnTwoCores:
     def setUp(self):
         if len(CPUS) < 2:
             raise unittest.SkipTest("needs two CPUs")
-        self.serve_options = ("--cores", f"{CPUS[0]},{CPUS[1]}", "--idle", "sleep")
+        self.serve_options = ("--cores", f"{CPUS[0]},{CPUS[1]}")
         super().setUp()
 
 
