@@ -8,6 +8,7 @@ from tests.command.networks import SharedInterface
 BLOCK_SERVER = os.path.abspath("examples/rpcgen/block_server")
 BLOCK_CLIENT = os.path.abspath("examples/rpcgen/block_client")
 BLOCK_DRIVER = os.path.abspath("tests/command/block_driver")
+PORT = "--netdev wire --idle sleep"
 
 
 class Blocks(SharedInterface):
@@ -16,13 +17,13 @@ class Blocks(SharedInterface):
     environment = {}  # more of both sides
     server_arguments = ()
 
-    def start_server(self, port="--netdev wire"):
+    def start_server(self, port=PORT):
         run = self.start(self.server_host, *self.server_arguments, program=BLOCK_SERVER,
                          environment={**self.environment, "POLLUX_PORT": port})
         run.wait_for_line("^serving blocks")
         return run
 
-    def start_client(self, *arguments, options=(), server=SERVER, port="--netdev wire",
+    def start_client(self, *arguments, options=(), server=SERVER, port=PORT,
                      program=BLOCK_DRIVER):
         return self.start(self.client_host, *options, server, *arguments, program=program,
                           environment={**self.environment, "POLLUX_PORT": port})

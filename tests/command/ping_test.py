@@ -18,7 +18,7 @@ class PingTest(CommandTest):
 
     def place(self, role):
         return ("--port", f"net_memif0,role={role},socket={self.directory}/m", "--address",
-                f"{SERVER if role == 'server' else CLIENT}/24")
+                f"{SERVER if role == 'server' else CLIENT}/24", "--idle", "sleep")
 
     def argv(self, *arguments):
         return ("ping", *self.place("client"), *arguments, SERVER)
