@@ -10,6 +10,7 @@
 #include "tests/bench/bench_page.h"
 #include "tests/bench/bench_text.h"
 #include "tests/bench/memory_cost.h"
+#include "tests/bench/other_measurements.h"
 #include "tests/bench/passes.h"
 #include "tests/bench/results.h"
 #include "tests/bench/wires.h"
@@ -79,6 +80,9 @@ int Measure(const BenchOptions& options) {
 }
 
 int Main(int argc, char** argv) {
+  const std::string other = argc > 1 ? argv[1] : "";
+  if (other == "native") return MeasureNative(argc - 1, argv + 1);
+  if (other == "paths") return MeasurePaths(argc - 1, argv + 1);
   BenchOptions bench;
   tools::Options options(
       "bench [options]   (tools/dev bench)",

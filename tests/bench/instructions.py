@@ -36,7 +36,7 @@ def measure(binary):
         dump = pathlib.Path(directory, "dump")
         run = subprocess.run(
             ["valgrind", "--tool=callgrind", "--instr-atstart=no",
-             f"--callgrind-out-file={dump}", binary],
+             f"--callgrind-out-file={dump}", binary, "paths"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_S)
         if run.returncode != 0:
             raise SystemExit(f"instructions: the program failed:\n{run.stdout}{run.stderr}")

@@ -5,18 +5,18 @@ import unittest
 
 from tests.bench import instructions
 
-PATHS = os.path.abspath("tests/bench/paths")
+BENCH = os.path.abspath("tests/bench/bench")
 BUDGET = os.path.abspath("tests/bench/instructions.txt")
 
 
 class InstructionsTest(unittest.TestCase):
 
     def test_every_path_stays_within_its_budget(self):
-        with open(PATHS, "rb") as binary:
+        with open(BENCH, "rb") as binary:
             program = binary.read()
             if any(name in program for name in (b"__asan_init", b"__tsan_init", b"__llvm_prf")):
                 self.skipTest("what a sanitizer or coverage adds is not the paths'")
-        figures, spent = instructions.measure(PATHS)
+        figures, spent = instructions.measure(BENCH)
         budget = instructions.read_budget(BUDGET)
         print(instructions.table(figures, budget))
         for path, (message, _) in figures.items():

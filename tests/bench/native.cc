@@ -26,6 +26,7 @@
 #include "stack/engine/eal.h"
 #include "stack/engine/polling/clock.h"
 #include "stack/verbs/limits.h"
+#include "tests/bench/other_measurements.h"
 #include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"
 #include "tools/bench/core_to_core.h"
@@ -287,7 +288,7 @@ absl::StatusOr<double> RunSide(const Asked& asked, Side side, SharedState& share
 
 int Tell(const absl::Status& status) {
   if (status.ok()) return tools::kExitOk;
-  std::fprintf(stderr, "native: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "bench native: %s\n", std::string(status.message()).c_str());
   return absl::IsInvalidArgument(status) ? tools::kExitUsage : tools::kExitFailure;
 }
 
@@ -309,9 +310,11 @@ absl::Status RunBoth(const Asked& asked) {
   return figure.status();
 }
 
-int Main(int argc, char** argv) {
+}  // namespace
+
+int MeasureNative(int argc, char** argv) {
   tools::Options options(
-      "native IFACE IFACE send|write|read lat|bw BYTES COUNT   (tests/bench/programs.py)",
+      "bench native IFACE IFACE send|write|read lat|bw BYTES COUNT   (tests/bench/programs.py)",
       "One figure of the native API between the two ends of a veth, taken as perftest takes it,\n"
       "each end in a process of its own: microseconds of the median round trip, or bytes a\n"
       "second with 128 work requests under way.");
@@ -325,7 +328,4 @@ int Main(int argc, char** argv) {
   return Tell(asked.ok() ? RunBoth(*asked) : asked.status());
 }
 
-}  // namespace
 }  // namespace pollux::bench
-
-int main(int argc, char** argv) { return pollux::bench::Main(argc, argv); }

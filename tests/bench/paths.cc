@@ -7,6 +7,7 @@
 #include <string>
 
 #include "stack/engine/eal.h"
+#include "tests/bench/other_measurements.h"
 #include "tests/bench/path_load.h"
 
 namespace pollux::bench {
@@ -18,11 +19,13 @@ double CpuNs() {
   return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-int Main(int argc, char** argv) {
+}  // namespace
+
+int MeasurePaths(int argc, char** argv) {
   absl::Status status = engine::InitEal({.memory_mib = 256});
   auto load = status.ok() ? PathLoad::Open() : status;
   if (!load.ok()) {
-    std::fprintf(stderr, "paths: %s\n", std::string(load.status().message()).c_str());
+    std::fprintf(stderr, "bench paths: %s\n", std::string(load.status().message()).c_str());
     return 1;
   }
   const std::string only = argc > 1 ? argv[1] : "";
@@ -48,7 +51,4 @@ int Main(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace pollux::bench
-
-int main(int argc, char** argv) { return pollux::bench::Main(argc, argv); }

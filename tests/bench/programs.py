@@ -6,7 +6,7 @@ ib_send_lat where both sides sleep between messages, and the peers of peers.py, 
 verdict. Ratios are taken within a pass; what is printed is their median. Round trips are medians
 too: a mean says how busy the machine was. Needs the right to make network namespaces.
 
-usage: programs.py POLLUX NATIVE [--passes N] [--scale X] [--bytes N,...] [--json]
+usage: programs.py POLLUX BENCH [--passes N] [--scale X] [--bytes N,...] [--json]
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Bench:
         self.options = options
         self.namespace = namespace  # with both ends of the veth, and both processes
         self.pollux = os.path.abspath(options.pollux)
-        self.native = os.path.abspath(options.native)
+        self.bench = os.path.abspath(options.bench)
 
     def count(self, program, size):
         """How many messages: no less than perftest's least, no more than a second or two."""
@@ -72,8 +72,8 @@ class Bench:
     def by_native_api(self, program, size):
         _, operation, kind = program.split("_")
         # Both sides in one, which gives each its CPU.
-        return float(output((*self.namespace.enter, self.native, *ENDS, operation, kind, size,
-                             self.count(program, size)), cpu=None))
+        return float(output((*self.namespace.enter, self.bench, "native", *ENDS, operation, kind,
+                             size, self.count(program, size)), cpu=None))
 
 
 class Table:
@@ -181,7 +181,7 @@ def main():
         prog="tools/dev bench --programs",
         description="perftest on Pollux beside the native API; ratios of each pass, their median")
     parser.add_argument("pollux", help=argparse.SUPPRESS)
-    parser.add_argument("native", help=argparse.SUPPRESS)
+    parser.add_argument("bench", help=argparse.SUPPRESS)
     parser.add_argument("--passes", type=int, default=LEAST_PASSES,
                         help="passes; figures are their medians (%(default)s)")
     parser.add_argument("--scale", type=float, default=1.0, help="length of each measurement (1)")

@@ -9,7 +9,7 @@ import unittest
 from tests.bench import programs
 
 PROGRAM = "tests/bench/programs.py"
-POLLUX, NATIVE = "tools/pollux/pollux", "tests/bench/native"
+POLLUX, BENCH = "tools/pollux/pollux", "tests/bench/bench"
 # A guard against hanging, not an expectation: of several programs one after the other.
 TIMEOUT_S = 1500
 
@@ -18,13 +18,13 @@ class ProgramsTest(unittest.TestCase):
     def test_native_refuses_invalid_arguments(self):
         for wrong in (["fetch", "lat", "64", "1"], ["send", "rate", "64", "1"],
                       ["send", "lat", "0", "1"], ["send", "bw", "64", "none"]):
-            run = subprocess.run([NATIVE, "here", "there", *wrong], capture_output=True, text=True,
-                                 timeout=TIMEOUT_S)
+            run = subprocess.run([BENCH, "native", "here", "there", *wrong], capture_output=True,
+                                 text=True, timeout=TIMEOUT_S)
             self.assertEqual(run.returncode, 2, run.stderr)
             self.assertEqual(len(run.stderr.splitlines()), 1)
 
     def test_only_refuses_an_unknown_program(self):
-        run = subprocess.run([sys.executable, PROGRAM, POLLUX, NATIVE, "--only", "ib_send_rate"],
+        run = subprocess.run([sys.executable, PROGRAM, POLLUX, BENCH, "--only", "ib_send_rate"],
                              capture_output=True, text=True, timeout=TIMEOUT_S)
         self.assertEqual(run.returncode, 2)
         self.assertIn("ib_send_rate: there are ib_send_lat, ", run.stderr)
@@ -69,7 +69,7 @@ class ProgramsTest(unittest.TestCase):
         if any(name in linked for name in ("libasan", "libtsan", "libubsan")):
             self.skipTest("needs libraries that a program without sanitizers can load")
         run = subprocess.run(
-            [sys.executable, PROGRAM, POLLUX, NATIVE, "--passes", "1", "--scale", "0.01",
+            [sys.executable, PROGRAM, POLLUX, BENCH, "--passes", "1", "--scale", "0.01",
              "--bytes", "64", "--only", "ib_send_lat,ib_write_lat,ib_read_lat,ib_write_bw,ucx",
              "--json"],
             capture_output=True, text=True, timeout=TIMEOUT_S)

@@ -79,8 +79,8 @@ class RpcbindTest(WithRpcbind):
     def test_registered_nfs_and_mount_are_found(self):
         export = self.directory / "export"
         export.mkdir()
-        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep", "--export",
-                            export,
+        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep",
+                            "--export", export,
                             "--key-file", self.directory / "key", "--rpcbind", "--json")
         server.wait_for_line("^serving NFS")
         self.assertNotIn("mountport", server.stderr)
@@ -102,8 +102,8 @@ class RpcbindTest(WithRpcbind):
         by, whatever netid it is asked for (RFC 1833 section 2.2.1)."""
         export = self.directory / "export"
         export.mkdir()
-        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep", "--export",
-                            export,
+        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep",
+                            "--export", export,
                             "--key-file", self.directory / "key", "--rpcbind", "--json")
         server.wait_for_line("^serving NFS")
         mount, nfs = 100005, 100003
@@ -136,8 +136,8 @@ class RpcbindTest(WithRpcbind):
         self.register_monitor(9999)
         export = self.directory / "export"
         export.mkdir()
-        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep", "--export",
-                            export,
+        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep",
+                            "--export", export,
                             "--key-file", self.directory / "key", "--rpcbind", "--json")
         server.wait_for_line("^serving NFS")
         self.assertIn("another status monitor", server.stderr)
@@ -161,8 +161,8 @@ class RpcbindTest(WithRpcbind):
     def test_without_rpcbind_option_the_lock_service_is_not_registered(self):
         export = self.directory / "export"
         export.mkdir()
-        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep", "--export",
-                            export,
+        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep",
+                            "--export", export,
                             "--key-file", self.directory / "key", "--json")
         server.wait_for_line("^serving NFS")
         self.assertRegex(server.stderr, "this host's rpcbind uses TCP port 111.*--rpcbind")
