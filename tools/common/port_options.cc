@@ -138,7 +138,7 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
   options.Parsed("idle", "spin|yield|sleep",
                  "what a worker without work does. spin: keeps polling, for\n"
                  "a CPU of its own; yield: lets other threads run; sleep:\n"
-                 "uses almost no CPU, but packets wait up to 1 ms (yield)",
+                 "uses almost no CPU, but packets wait up to 5 ms (yield)",
                  [port](const std::string& text) { return ParseIdle(text, port); });
   options.Number("yield-after", "turns without work before it yields or\nsleeps; 0: never (256)", 0,
                  1u << 30, &port->yield_after);

@@ -417,7 +417,7 @@ class Examination {
          .found = best_kib == 0
                       ? "none in this kernel"
                       : absl::StrFormat("%u MiB free, of pages of %u KiB", best_free_mib, best_kib),
-         .wanted = absl::StrFormat("%u MiB free, as requested by --memory", memory_mib_),
+         .wanted = absl::StrFormat("%u MiB free (--memory)", memory_mib_),
          .command = std::move(command)});
   }
 

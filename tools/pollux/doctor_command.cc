@@ -53,8 +53,10 @@ int DoctorCommand(int argc, char** argv) {
       "something is, 2 for a wrong option.");
   options.Text("netdev", "IFACE", "the interface to be shared with the kernel", &netdev);
   options.Text("port", "DEVARGS", "or the port, as in other commands; it may be in use", &devargs);
-  options.Number("memory", "value of --memory for the command, in MiB (128)", 64, 1048576,
-                 &memory_mib);
+  options.Number(
+      "memory",
+      "memory of the command, in MiB: its --memory, or 64 plus 16\nper core, at least 128 (128)",
+      64, 1048576, &memory_mib);
   options.Switch("json", "one JSON object on standard output instead of text", &json);
   std::vector<std::string> operands;
   if (auto done = ParseOperands("doctor", options, argc, argv, 0, 0, &operands)) return *done;

@@ -10,15 +10,16 @@ namespace pollux::engine {
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
 
 void ApplicationActivity::Nap(uint64_t ns) {
-  const uint32_t nap = ns > kMaxShortNapNs ? kLongNap : kShortNap;
+  const uint32_t nap = KindOf(ns);
   napping_.store(nap);
   if (!ExpectsSleep()) Wait(ns, nap);
   napping_.store(0);
 }
 
-void ApplicationActivity::Sleep(uint64_t ns) {
-  napping_.store(kShortNap);
-  Wait(ns, kShortNap);
+void ApplicationActivity::Sleep(uint64_t ns, uint32_t announced) {
+  const uint32_t nap = KindOf(ns);
+  napping_.store(nap);
+  if (announced_.load() == announced) Wait(ns, nap);
   napping_.store(0);
 }
 

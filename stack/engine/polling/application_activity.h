@@ -57,17 +57,22 @@ class ApplicationActivity {
   // The polling thread sleeps for `ns` (less than a second) or until an application thread is about
   // to sleep; if one already is, it does not sleep at all.
   void Nap(uint64_t ns);
-  // The same, but it sleeps even if application threads sleep, until another one is about to.
-  void Sleep(uint64_t ns);
+  // The same, but it sleeps even if application threads sleep, until another one is about to; not
+  // at all if one has said so since `announced` was read.
+  void Sleep(uint64_t ns, uint32_t announced);
+  // How often a thread was about to sleep. Read it before the turn after which Sleep() is called.
+  uint32_t announced() const { return announced_.load(); }
 
  private:
   // A thread that announces a sleep then checks for a nap, and a thread that announces a nap then
   // checks for sleepers: at least one of them sees the other.
   void EndNap() {
+    announced_.fetch_add(1);
     if (napping_.load() != 0) WakeUp();
   }
   void WakeUp();
   void Wait(uint64_t ns, uint32_t nap);
+  static uint32_t KindOf(uint64_t ns) { return ns > kMaxShortNapNs ? kLongNap : kShortNap; }
 
   static constexpr uint32_t kShortNap = 1, kLongNap = 2;
 
@@ -75,6 +80,7 @@ class ApplicationActivity {
   std::atomic<uint32_t> empty_polls_left_{0};
   std::atomic<uint32_t> sleepers_{0};
   std::atomic<bool> handed_over_{false};
+  std::atomic<uint32_t> announced_{0};
   std::atomic<uint32_t> napping_{0};  // a futex: 0, kShortNap or kLongNap
 };
 

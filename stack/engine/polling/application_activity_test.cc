@@ -14,10 +14,10 @@ class ApplicationActivityTest : public testing::Test {
  protected:
   // Of a hundred rests that are all too long, by what the application does meanwhile.
   static constexpr uint64_t kFarTooLongNs = 999'999'999;
-  void ExpectEnded(void (ApplicationActivity::*rest)(uint64_t), const std::function<void()>& by) {
+  void ExpectEnded(const std::function<void()>& rest, const std::function<void()>& by) {
     std::atomic<bool> awake{false};
     std::thread rests([&] {
-      for (int i = 0; i < 100; ++i) (activity_.*rest)(kFarTooLongNs);
+      for (int i = 0; i < 100; ++i) rest();
       awake = true;
     });
     while (!awake) {
@@ -25,6 +25,9 @@ class ApplicationActivityTest : public testing::Test {
       std::this_thread::yield();
     }
     rests.join();
+  }
+  void ExpectNapEnded(const std::function<void()>& by) {
+    ExpectEnded([this] { activity_.Nap(kFarTooLongNs); }, by);
   }
   void SleepAndWakeUp() {
     activity_.SleepBegins();
@@ -35,18 +38,31 @@ class ApplicationActivityTest : public testing::Test {
 };
 
 TEST_F(ApplicationActivityTest, ANapEndsWhenTheProgramArmsItsQueue) {
-  ExpectEnded(&ApplicationActivity::Nap, [this] { SleepAndWakeUp(); });
+  ExpectNapEnded([this] { SleepAndWakeUp(); });
   activity_.Armed();
   activity_.Nap(kFarTooLongNs);
 }
 
 TEST_F(ApplicationActivityTest, ASleepEndsWhenOneMoreThreadSleeps) {
   activity_.SleepBegins();
-  ExpectEnded(&ApplicationActivity::Sleep, [this] { SleepAndWakeUp(); });
+  ExpectEnded([this] { activity_.Sleep(kFarTooLongNs, activity_.announced()); },
+              [this] { SleepAndWakeUp(); });
+}
+
+TEST_F(ApplicationActivityTest, ASleepDoesNotBeginAfterOneMoreThreadHasAnnouncedOne) {
+  const auto start = std::chrono::steady_clock::now();
+  constexpr int kSleeps = 100;
+  for (int i = 0; i < kSleeps; ++i) {
+    const uint32_t announced = activity_.announced();
+    SleepAndWakeUp();
+    activity_.Sleep(kFarTooLongNs, announced);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start,
+            kSleeps * std::chrono::nanoseconds(kFarTooLongNs));
 }
 
 TEST_F(ApplicationActivityTest, ASleepIsExpectedFromHandOverUntilAPoll) {
-  ExpectEnded(&ApplicationActivity::Nap, [this] {
+  ExpectNapEnded([this] {
     activity_.HandOver();
     activity_.Polled(1);
   });
@@ -64,24 +80,26 @@ TEST_F(ApplicationActivityTest, NoSleepIsExpectedAfterTakeBack) {
   EXPECT_FALSE(activity_.ExpectsSleep());
 }
 
-TEST_F(ApplicationActivityTest, EndLongNapEndsALongNap) {
-  ExpectEnded(&ApplicationActivity::Nap, [this] { activity_.EndLongNap(); });
+TEST_F(ApplicationActivityTest, EndLongNapEndsALongNapAndALongSleep) {
+  ExpectNapEnded([this] { activity_.EndLongNap(); });
+  ExpectEnded([this] { activity_.Sleep(kFarTooLongNs, activity_.announced()); },
+              [this] { activity_.EndLongNap(); });
 }
 
 TEST_F(ApplicationActivityTest, EndLongNapDoesNotEndShortNapsAndSleeps) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::nanoseconds kShort(ApplicationActivity::kMaxShortNapNs);
-  constexpr std::chrono::milliseconds kSleep(50);
+  constexpr uint64_t kShortNs = ApplicationActivity::kMaxShortNapNs;
+  constexpr std::chrono::nanoseconds kShort(kShortNs);
   std::atomic<bool> done{false};
   std::thread ends([&] {
     while (!done) activity_.EndLongNap();
   });
   const Clock::time_point start = Clock::now();
-  for (int i = 0; i < 100; ++i) activity_.Nap(ApplicationActivity::kMaxShortNapNs);
+  for (int i = 0; i < 100; ++i) activity_.Nap(kShortNs);
   const Clock::time_point napped = Clock::now();
-  activity_.Sleep(std::chrono::nanoseconds(kSleep).count());
+  for (int i = 0; i < 100; ++i) activity_.Sleep(kShortNs, activity_.announced());
   EXPECT_GE(napped - start, 100 * kShort);
-  EXPECT_GE(Clock::now() - napped, kSleep);
+  EXPECT_GE(Clock::now() - napped, 100 * kShort);
   done = true;
   ends.join();
 }

@@ -33,6 +33,7 @@ ProgressPolicy::Pause ProgressPolicy::WithoutTurn() {
   idle_turns_ = 0;
   idle_naps_ = 0;
   if (sleep_expected_) return Pause::kYield;
+  sleep_length_.Reset();  // the program polls
   if (options_.idle == Idle::kSpin) return Pause::kRelax;
   if (options_.application == Application::kUnmodified && polling_looks_ < kPollingLooks) {
     ++polling_looks_;
@@ -73,25 +74,12 @@ ProgressPolicy::Pause ProgressPolicy::AfterIdleTurnForSleeper(uint64_t deadline_
     case Idle::kSpin:
       return Pause::kNone;
     case Idle::kYield:
-      if (shared_sleeps_left_ == 0) return Pause::kYield;
-      --shared_sleeps_left_;
-      break;
+      return Pause::kYield;
     case Idle::kSleep:
       break;
   }
   nap_ns_ = sleep_length_.Next(look_ns_, deadline_ns);
   return nap_ns_ == 0 ? Pause::kNone : Pause::kSleep;
-}
-
-void ProgressPolicy::Yielded(uint64_t ns) {
-  if (ns <= kOthersNs) {
-    long_yields_ = 0;
-    return;
-  }
-  shared_naps_left_ = kSharedNaps;
-  if (++long_yields_ < kLongYields) return;
-  long_yields_ = 0;
-  shared_sleeps_left_ = kSharedSleeps;
 }
 
 ProgressPolicy::Pause ProgressPolicy::Nap() {

@@ -30,9 +30,6 @@ enum class Application : uint8_t {
 //   a thread sleeps until it is     polls without a pause; after     the thread must be woken
 //   woken, or is about to           idle_turns turns without work    without delay
 //   (ApplicationActivity)           as Idle says
-//   - and kLongYields yields in a   sleeps instead of yielding, for  a thread that sleeps gets its
-//   row took longer than kOthersNs  kSharedSleeps sleeps (as         CPU back sooner than one that
-//                                   Idle::kSleep)                    yields, and takes less of it
 //   - and another thread polls      yields                           that one polls for both
 //   native, silent for              as for a thread that sleeps      a thread may wait without
 //   kAbandonedNs, or forever                                         having announced it, and no
@@ -60,7 +57,8 @@ enum class Application : uint8_t {
 //                                                                    may
 //   - and kIdleNaps naps in a row   naps twice as long each time,    an idle program takes little
 //   were in vain                    up to kIdleNapNs                 CPU
-//   - and kVeryIdleNaps were        the same, up to kMaxIdleNapNs    it takes nearly none
+//   - and kVeryIdleNaps in a row    naps for kMaxIdleNapNs           it takes nearly none
+//   were in vain
 //
 // The boost of its thread:
 //   naps are short, silent for less than kAheadNs  kAhead        the memory for which the program
@@ -103,9 +101,7 @@ class ProgressPolicy {
   static constexpr uint64_t kWaitsNs = 10'000;
   static constexpr uint64_t kOthersNs = 50'000;
   static constexpr uint32_t kSharedNaps = 4096;  // before it yields again, to check
-  static constexpr uint32_t kLongYields = 8;
-  static constexpr uint32_t kSharedSleeps = 256;  // before it yields again, to check
-  static constexpr uint32_t kIdleNaps = 1024;     // more than 0.1 s
+  static constexpr uint32_t kIdleNaps = 1024;    // more than 0.1 s
   static constexpr uint64_t kIdleNapNs = 1'600'000;
   static constexpr uint32_t kVeryIdleNaps = 1600;       // more than 1 s
   static constexpr uint64_t kMaxIdleNapNs = 6'400'000;  // see SleepLength::kMaxIdleNs
@@ -125,7 +121,9 @@ class ProgressPolicy {
                                               : transport::AckPolicy::kSendNow;
   }
   // Call it after a kYield that took `ns`.
-  void Yielded(uint64_t ns);
+  void Yielded(uint64_t ns) {
+    if (ns > kOthersNs) shared_naps_left_ = kSharedNaps;
+  }
   // The length of the last nap or sleep that they returned. The thread must be woken when a thread
   // of the program is about to sleep.
   uint64_t nap_ns() const { return nap_ns_; }
@@ -145,8 +143,6 @@ class ProgressPolicy {
   uint32_t polling_looks_ = 0;  // calls of Due() in a row that found the program polling
   uint32_t short_naps_left_ = 0;
   uint32_t shared_naps_left_ = 0;
-  uint32_t long_yields_ = 0;  // in a row
-  uint32_t shared_sleeps_left_ = 0;
   uint32_t idle_naps_ = 0;  // in a row
   uint64_t packets_ = 0;    // since the last nap, like worked_
   bool worked_ = false;

@@ -90,34 +90,6 @@ TEST(ProgressPolicy, UsesTheIdleModeForSleepingThreads) {
   EXPECT_EQ(sleeps.nap_ns(), SleepLength::kMinNs);
 }
 
-TEST(ProgressPolicy, SleepsForSleepingThreadsWhereYieldsTakeLong) {
-  ProgressPolicy policy({.idle = Idle::kYield, .idle_turns = 1});
-  EXPECT_EQ(Turn(policy, 0, kNothingFound, true), Pause::kNone);
-  const auto yield = [&policy](uint64_t ns) {
-    EXPECT_EQ(Turn(policy, 0, kNothingFound, true), Pause::kYield);
-    policy.Yielded(ns);
-  };
-  for (uint32_t yields = 1; yields < ProgressPolicy::kLongYields; ++yields) {
-    yield(ProgressPolicy::kOthersNs + 1);
-  }
-  yield(ProgressPolicy::kOthersNs);
-  for (uint32_t yields = 0; yields < ProgressPolicy::kLongYields; ++yields) {
-    yield(ProgressPolicy::kOthersNs + 1);
-  }
-  for (uint32_t sleeps = 0; sleeps < ProgressPolicy::kSharedSleeps; ++sleeps) {
-    EXPECT_EQ(Turn(policy, 0, kNothingFound, true), Pause::kSleep);
-    EXPECT_LE(policy.nap_ns(), SleepLength::kMaxNs);
-    if (sleeps == 10) {
-      EXPECT_EQ(Turn(policy, 0, kPacket, true), Pause::kNone);
-      EXPECT_EQ(Turn(policy, 0, kNothingFound, true), Pause::kNone);
-      EXPECT_EQ(Turn(policy, 0, kNothingFound, true), Pause::kSleep);
-      EXPECT_EQ(policy.nap_ns(), SleepLength::kMinNs);
-      ++sleeps;
-    }
-  }
-  yield(ProgressPolicy::kOthersNs);
-}
-
 TEST(ProgressPolicy, SpinsAndThenNapsForAComputingProgram) {
   ProgressPolicy policy(Unmodified(Idle::kYield, 0));
   EXPECT_EQ(Turn(policy, ProgressPolicy::kMomentNs, kPacket), Pause::kNone);
@@ -335,6 +307,21 @@ TEST(ProgressPolicy, ASilentNativeApplicationIsServedAsASleeper) {
   }
   EXPECT_EQ(policy.acks(), transport::AckPolicy::kSendNow);
   EXPECT_EQ(policy.boost(), SchedulingBoost::kNone);
+}
+
+TEST(ProgressPolicy, SleepsAreShortAgainAfterTheProgramHasPolled) {
+  ProgressPolicy policy({.idle = Idle::kSleep, .idle_turns = 1});
+  const auto sleep = [&policy] {
+    EXPECT_EQ(Turn(policy, 0, kNothingFound, true), Pause::kNone);
+    EXPECT_EQ(Turn(policy, 0, kNothingFound, true), Pause::kSleep);
+  };
+  sleep();
+  EXPECT_EQ(Turn(policy, 0, kNothingFound, true), Pause::kSleep);
+  EXPECT_GT(policy.nap_ns(), SleepLength::kMinNs);
+  EXPECT_FALSE(policy.Due(kStartNs, kStartNs, false));
+  EXPECT_EQ(policy.WithoutTurn(), Pause::kNap);
+  sleep();
+  EXPECT_EQ(policy.nap_ns(), SleepLength::kMinNs);
 }
 
 TEST(ProgressPolicy, SleepsAtMostUntilTheNextTimer) {

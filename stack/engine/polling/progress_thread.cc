@@ -141,13 +141,14 @@ absl::Status ProgressThread::Prepare() {
 
 // Whether a turn is due and this thread may take it; it is the owner then.
 bool ProgressThread::TakesTurn(uint64_t now_ns) {
+  announced_ = activity_->announced();
   const bool due = policy_.Due(now_ns, activity_->polled_ns(), activity_->ExpectsSleep());
   return due && (ownership_ == nullptr || (!ownership_->Wanted() && ownership_->TryAcquire()));
 }
 
 void ProgressThread::Run() {
   const bool asks_timers =
-      options_.policy.idle != Idle::kSpin && options_.next_deadline_ns != nullptr;
+      options_.policy.idle == Idle::kSleep && options_.next_deadline_ns != nullptr;
   while (!stop_.load(std::memory_order_relaxed)) {
     const uint64_t now_ns = clock_.NowNs();
     if (!TakesTurn(now_ns)) {
@@ -185,7 +186,7 @@ void ProgressThread::Rest(ProgressPolicy::Pause pause) {
     case Pause::kSleep:
       SetBoost(SchedulingBoost::kNone);
       sleeps_.fetch_add(1, std::memory_order_relaxed);
-      activity_->Sleep(policy_.nap_ns());
+      activity_->Sleep(policy_.nap_ns(), announced_);
       return;
   }
 }

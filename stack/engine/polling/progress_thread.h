@@ -35,8 +35,8 @@ class ProgressThread {
   struct Options {
     ProgressPolicy::Options policy;
     std::optional<int> cpu;  // pins the thread to this CPU; empty: not pinned
-    // Returns when the next timer is due, as Worker::NextDeadline(), so that no sleep lasts longer.
-    // Null: there are no timers. Called after a turn, by the owner; not for Idle::kSpin.
+    // For Idle::kSleep: returns when the next timer is due, as Worker::NextDeadline(). Null: there
+    // are no timers. Called after a turn, by the owner.
     std::function<uint64_t()> next_deadline_ns;
     // For an application that polls, too: set both, which must outlive this object, or neither.
     Ownership* ownership = nullptr;
@@ -59,7 +59,7 @@ class ProgressThread {
   // Stops the thread and returns after it has ended. Must not be called on the thread itself.
   void Stop();
 
-  // How often the thread has slept (Pause::kSleep). Thread-safe.
+  // How often the thread has slept (Idle::kSleep). Thread-safe.
   uint64_t sleeps() const { return sleeps_.load(std::memory_order_relaxed); }
 
  private:
@@ -85,6 +85,7 @@ class ProgressThread {
   ApplicationActivity* activity_;     // never null
   Ownership* ownership_;              // null: no other thread polls
   const bool registers_;              // with DPDK
+  uint32_t announced_ = 0;            // by the activity before the last turn
   SchedulingBoost boost_ = SchedulingBoost::kNone;
   int usual_nice_ = 0;  // the nice value without a boost, or the one that was set since
   int nice_ahead_ = 0;  // the nice value that was last requested for kAhead

@@ -35,25 +35,19 @@ char* Map(size_t bytes) {
   return aligned;
 }
 
-bool Populate(rte_mempool* pool, uint32_t buffers) {
+// Returns 0 or an errno value.
+int Populate(rte_mempool* pool, uint32_t buffers) {
   size_t chunk = 0, alignment = 0;
   const ssize_t bytes =
       rte_mempool_ops_calc_mem_size(pool, buffers, /*pg_shift=*/0, &chunk, &alignment);
-  if (bytes <= 0) {
-    rte_errno = bytes < 0 ? static_cast<int>(-bytes) : EINVAL;
-    return false;
-  }
+  if (bytes <= 0) return bytes < 0 ? static_cast<int>(-bytes) : EINVAL;
   char* const memory = Map(static_cast<size_t>(bytes));
-  if (memory == nullptr) {
-    rte_errno = ENOMEM;
-    return false;
-  }
+  if (memory == nullptr) return ENOMEM;
   const int added = rte_mempool_populate_iova(pool, memory, RTE_BAD_IOVA,
                                               static_cast<size_t>(bytes), &Unmap, nullptr);
   if (added <= 0) munmap(memory, WholeHugePages(static_cast<size_t>(bytes)));
-  if (added == static_cast<int>(buffers)) return true;
-  rte_errno = added < 0 ? -added : ENOMEM;
-  return false;
+  if (added == static_cast<int>(buffers)) return 0;
+  return added < 0 ? -added : ENOMEM;
 }
 
 }  // namespace
@@ -70,9 +64,11 @@ rte_mempool* CreatePacketPool(const std::string& name, uint32_t buffers, uint32_
   rte_pktmbuf_pool_private sizes = {};
   sizes.mbuf_data_room_size = buffer_bytes;
   rte_pktmbuf_pool_init(pool, &sizes);
-  if (rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), nullptr) != 0 ||
-      !Populate(pool, buffers)) {
+  const int set = rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), nullptr);
+  const int error = set < 0 ? -set : Populate(pool, buffers);
+  if (error != 0) {
     rte_mempool_free(pool);
+    rte_errno = error;
     return nullptr;
   }
   rte_mempool_obj_iter(pool, &rte_pktmbuf_init, nullptr);
