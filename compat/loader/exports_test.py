@@ -1,5 +1,5 @@
-"""The table of exports, the real libraries and the fronts have the same names and versions; what
-the engine brings into every thread of a program is small."""
+"""Tests that the table of exports, rdma-core's libraries and the front libraries have the same
+names and versions, and that the engine adds little thread-local storage to each thread."""
 
 import glob
 import subprocess
@@ -11,7 +11,7 @@ LIBRARIES = {"libibverbs": "libibverbs.so.1.14.44.0", "librdmacm": "librdmacm.so
 
 
 def exports(path):
-    """{(name, "@" or "@@", version)} of a shared library."""
+    """Returns the exports of a shared library as {(name, "@" or "@@", version)}."""
     lines = subprocess.run(["nm", "-D", "--with-symbol-versions", "--defined-only", path],
                            capture_output=True, text=True, check=True).stdout.splitlines()
     found = set()
@@ -19,7 +19,7 @@ def exports(path):
         _, kind, versioned = line.split()
         at = "@@" if "@@" in versioned else "@"
         name, _, version = versioned.partition(at)
-        # The versions themselves stand there as absolute symbols.
+        # nm also lists the versions themselves, as absolute symbols.
         if kind != "A":
             found.add((name, at, version))
     return found
@@ -52,8 +52,8 @@ class ExportsTest(unittest.TestCase):
                 self.assertEqual(exports(f"compat/{library}.so.1") ^ set(table(library)), set())
 
     def test_thread_local_storage_is_small(self):
-        # Every thread's stack holds them, and a program may give a thread only 16 KiB. A path in
-        # DPDK's EAL takes 4 KiB of them.
+        # Thread-local storage takes room on every thread's stack, and a program may give a thread
+        # only 16 KiB. A path in DPDK's EAL takes 4 KiB of the storage.
         self.assertLess(thread_local_bytes("compat/libpollux_verbs.so"), 4096 + 1024)
 
     def test_names_are_unique_and_sorted(self):

@@ -1,9 +1,9 @@
-"""Makes the assembler source and the version script of a front from the table of exports.
+"""Makes the assembler source and the version script of a front library from the table of exports.
 
 usage: make_front.py TABLE LIBRARY SOURCE VERSION_SCRIPT
 
-The front has every name of the table under its version. Each is a jump to the engine: arguments
-and return value pass through untouched, whatever they are.
+The front library exports every name of the table under its version. Each function is a jump to the
+engine, so arguments and return values pass through unchanged, whatever their types.
 """
 
 import sys
@@ -13,7 +13,7 @@ SERVICES = {"served", "refused"}
 
 
 def read_table(text):
-    """Rows (library, name, "@" or "@@", version, service, what a refusal returns)."""
+    """Returns rows (library, name, "@" or "@@", version, service, what a refusal returns)."""
     rows = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line or line.startswith("#"):
@@ -35,7 +35,7 @@ def target(name, service, returns):
 def source(rows):
     lines = ["    .text"]
     for number, (_, name, at, version, service, returns) in enumerate(rows):
-        # The name in the object file is of no meaning: .symver gives the real one.
+        # The name in the object file is arbitrary: .symver gives the real one.
         label = f"front_{number}"
         lines += [f"    .symver {label}, {name}{at}{version}", f"    .globl {label}"]
         if returns == "data":
@@ -49,7 +49,8 @@ def source(rows):
 
 
 def version_script(rows):
-    """Names are bound to versions by .symver; here the versions exist and nothing else leaves."""
+    """Returns a script that defines the versions and exports no other name; .symver binds the names
+    to the versions."""
     versions = sorted({row[3] for row in rows})
     return "".join(f"{version} {{ local: front_*; }};\n" for version in versions)
 

@@ -1,4 +1,4 @@
-"""The example does what it says."""
+"""Runs the example and checks its output."""
 
 import subprocess
 import unittest

@@ -1,12 +1,12 @@
-"""Which rooms of the house a path's instructions are spent in, from callgrind's dump of it.
+"""Counts the instructions of a path by room (source folder), from callgrind's dump of the path.
 
-What is inlined counts where it was written: the dump names the file of each line. Source:
-Valgrind's manual, "Callgrind Format Specification".
+Inlined code counts for the file in which it was written: the dump names the file of each line.
+Source: Valgrind's manual, "Callgrind Format Specification".
 """
 
 import re
 
-# In the order of the table; the first whose pattern is found in the name of a file takes its cost.
+# In the order of the table. A file's cost counts for the first room whose pattern matches its name.
 ROOMS = [
     ("rpcrdma", r"(^|/)(oncrpc|rpcrdma)/"),
     ("cm", r"(^|/)cm/"),
@@ -17,12 +17,12 @@ ROOMS = [
     ("DPDK", r"/dpdk/|rte_[a-z_]+[.][ch]$"),
     ("the load", r"(^|/)(tests|tools)/"),
 ]
-REST = "libraries"  # the C and C++ ones and their headers, intrinsics among them
+REST = "libraries"  # those of C and C++ with their headers, including intrinsics
 NAMES = [name for name, _ in ROOMS] + [REST]
 
 
 def room_of(file, library):
-    """`library`: the name of the object, for code whose file is not known."""
+    """Returns the room of a source file; `library` is the object, for code without a file."""
     if file == "???":  # everything in the program has line numbers except DPDK's archives
         return REST if ".so" in library else "DPDK"
     for name, pattern in ROOMS:
@@ -32,7 +32,7 @@ def room_of(file, library):
 
 
 class Names:
-    """Names are written once, and then by their number: "(3) a.cc", "(3)"."""
+    """Compressed names: a dump writes a name once, then only its number: "(3) a.cc", "(3)"."""
 
     def __init__(self):
         self.known = {}
@@ -45,7 +45,10 @@ class Names:
 
 
 def rooms(dump):
-    """{room: instructions} of a dump's text, each counted once: what callees take is theirs."""
+    """Returns {room: instructions} of a dump's text.
+
+    Each instruction counts once, in the function that executes it, not also in the callers.
+    """
     files, objects = Names(), Names()
     file = library = "???"
     costs = dict.fromkeys(NAMES, 0)
@@ -63,7 +66,7 @@ def rooms(dump):
         elif key == "calls":
             is_call = True
         elif re.match(r"[+*\-]?\d*\s+\d+$", line):
-            # The line behind a call tells what the callee took with all that it called.
+            # The line after a call has the inclusive cost of the callee.
             if not is_call:
                 costs[room_of(file, library)] += int(line.split()[-1])
             is_call = False
@@ -71,7 +74,7 @@ def rooms(dump):
 
 
 def table(by_path):
-    """Of {path: {room: instructions a message}}: a column for each path."""
+    """Formats {path: {room: instructions per message}} as a table with a column per path."""
     width = max(len(name) for name in NAMES)
     paths = list(by_path)
     lines = [" " * width + "".join(f"  {path:>21}" for path in paths)]

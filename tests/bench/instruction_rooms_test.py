@@ -1,4 +1,4 @@
-"""What a dump of callgrind's says is read as its format has it."""
+"""Tests that a dump of callgrind is read according to its format."""
 
 import unittest
 

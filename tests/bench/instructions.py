@@ -13,22 +13,22 @@ import subprocess
 import sys
 import tempfile
 
-# Beside this file, whether it is a program or a module.
+# The modules beside this file, whether it runs as a program or as a module.
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import instruction_rooms
 
-# What a change elsewhere may move: gcc decides anew what it inlines when the sources of a unit
-# change.
+# A path may differ by this share without having changed itself: gcc decides anew what it inlines
+# when the sources of a translation unit change.
 TOLERANCE = 0.05
-# A guard against hanging, not an expectation.
+# A limit against hanging, not an expected time.
 TIMEOUT_S = 600
 
 
 def measure(binary):
     """Runs every path.
 
-    Returns {name: (instructions per message, packets per message)}, and where the instructions are
-    spent: {name: {room: instructions per message}}.
+    Returns {name: (instructions per message, packets per message)}, and the same instructions by
+    room: {name: {room: instructions per message}}.
     """
     if shutil.which("valgrind") is None:
         raise SystemExit("instructions: valgrind is not installed (tools/dev setup installs it)")
@@ -62,7 +62,7 @@ def measure(binary):
 
 
 def read_budget(path):
-    """{name: instructions per message} of lines "NUMBER NAME"."""
+    """Returns {name: instructions per message} from lines "NUMBER NAME"."""
     budget = {}
     for line in pathlib.Path(path).read_text().splitlines():
         if line and not line.startswith("#"):
@@ -72,7 +72,7 @@ def read_budget(path):
 
 
 def write_budget(path, figures):
-    """Keeps the comment at the head of the file."""
+    """Writes the budget file, whose comment lines it keeps at the head."""
     file = pathlib.Path(path)
     head = [line for line in file.read_text().splitlines() if line.startswith("#")]
     rows = [f"{round(figures[name][0]):9d} {name}" for name in figures]
@@ -80,7 +80,7 @@ def write_budget(path, figures):
 
 
 def complaints(figures, budget):
-    """What has grown beyond its budget or shrunk below it, is not in it, or is no more."""
+    """Returns a line for each path above or below its budget, without one, or not measured."""
     found = []
     for name, (instructions, _) in figures.items():
         if name not in budget:
@@ -89,7 +89,7 @@ def complaints(figures, budget):
             found.append(f"{name}: {instructions:.0f} instructions a message, {budget[name]} are "
                          f"its budget ({instructions / budget[name] - 1:+.1%})")
         elif instructions < budget[name] * (1 - TOLERANCE):
-            # Else the next change could lose again what this one has gained.
+            # Otherwise a later change could lose this improvement unnoticed.
             found.append(f"{name}: {instructions:.0f} instructions a message, {budget[name]} are "
                          f"its budget ({instructions / budget[name] - 1:+.1%}): the path became "
                          "shorter, update the budget")
@@ -98,7 +98,7 @@ def complaints(figures, budget):
 
 
 def table(figures, budget):
-    """What was measured, in columns."""
+    """Returns the measured values in columns."""
     lines = [f"{'path':<24}{'packets':>10}{'instructions':>14}{'each packet':>13}{'budget':>10}"]
     for name, (instructions, packets) in figures.items():
         each_packet = f"{instructions / packets:.0f}" if packets > 0 else "-"

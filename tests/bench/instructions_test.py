@@ -1,4 +1,4 @@
-"""The main paths keep within their budget of instructions."""
+"""Tests that the main paths stay within their instruction budget."""
 
 import os
 import unittest

@@ -2,11 +2,12 @@
 
 usage: tools/dev bench --nfsd [--passes N] [--json]
 
-Two virtual machines on a bridge: the client, and a kernel's server (knfsd), which it mounts over
-rxe and over TCP; pollux nfsd has a port on the same bridge. All files are in memory. Each pass runs
-the same loads of fio on the three mounts in turn; ratios are pass by pass. Both machines are
-emulated, knfsd with its machine and Pollux not: the ratios compare what a client sees here, and
-tell nothing of either on its own hardware. Needs root.
+Two virtual machines are on a bridge: the client, and Linux's NFS server (knfsd), which the client
+mounts over rxe and over TCP; pollux nfsd has a port on the same bridge. All files are in memory.
+Each pass runs the same fio loads on the three mounts in turn; a ratio is taken within each pass.
+Both machines are emulated: so knfsd runs in an emulated machine and Pollux does not. The ratios
+compare what a client sees here, and say nothing about either server on its own hardware. Needs
+root.
 """
 
 import argparse
@@ -34,12 +35,12 @@ SECOND_TAP = "guest1"
 SECOND_PLACE = guests.Place("52:54:00:00:00:02", "192.0.2.2", "2001:db8::2", "198.51.100.2")
 PORT = network.PORTS["af_packet"]
 FILE_MIB = 32
-STEP_S = 300  # a limit against hanging
+STEP_S = 300  # a limit against hanging, not an expected time
 LOAD_S = 3
 
 
 class Bench:
-    """The three servers, and the client that measures them."""
+    """The mounts of three NFS servers, and the client machine that measures them."""
 
     def __init__(self, client, folder):
         self.client, self.folder = client, folder
@@ -57,7 +58,7 @@ class Bench:
 
     @contextlib.contextmanager
     def serving(self, pollux):
-        """pollux nfsd, on a directory in memory."""
+        """Runs pollux nfsd on a directory in memory during the block."""
         root = pathlib.Path(tempfile.mkdtemp(prefix="pollux-bench-", dir="/dev/shm"))
         server = Process("nfsd", [
             pollux, "nfsd", "--port", PORT.devargs, "--address", f"{PORT.address}/24", "--mac",
@@ -73,7 +74,7 @@ class Bench:
             shutil.rmtree(root)
 
     def measure(self, where, load, unit):
-        """One load on one mount."""
+        """Runs one load on one mount and returns its figure."""
         told = self.client.shared / "fio.json"
         self.guest(self.client, f"""mkdir -p /mnt
             mount -t nfs {self.mounts[where]} /mnt
@@ -88,7 +89,7 @@ class Bench:
         return nfsd_figures.rate(text, load, unit)
 
     def run(self, passes):
-        """{(server, load): figures, one a pass}"""
+        """Returns {(server, load): figures, one per pass}."""
         figures = {}
         for _ in range(passes):
             for name, (load, unit) in nfsd_figures.LOADS.items():

@@ -1,9 +1,9 @@
-"""What fio measures of NFS servers, and the table of it."""
+"""The fio loads for NFS servers, their figures, and the table of these figures."""
 
 import json
 import statistics
 
-# What fio does, and in what it is counted.
+# fio's options for each load, and the unit of its figure.
 LOADS = {
     "read 4 KiB": ("--rw=randread --bs=4k --iodepth=1", "calls/s"),
     "write 4 KiB": ("--rw=randwrite --bs=4k --iodepth=1", "calls/s"),
@@ -14,14 +14,14 @@ POLLUX, OVER_RXE, OVER_TCP = "pollux nfsd", "knfsd by rxe", "knfsd by TCP"
 
 
 def rate(output, load, unit):
-    """The figure in fio's JSON of one job with the options `load`."""
+    """Returns the figure from fio's JSON of one job with the options `load`."""
     job, = json.loads(output)["jobs"]
     side = job["read" if "read" in load else "write"]
     return side["iops"] if unit == "calls/s" else side["bw_bytes"] / 1e6
 
 
 def summary(figures):
-    """Of {(server, load): figures, one a pass}: medians, and those of the ratios of passes."""
+    """Returns medians of {(server, load): figures, one per pass}, and of the ratios per pass."""
     rows, ratios = {}, {}
     for (where, load), values in figures.items():
         rows[f"{where}, {load}"] = {"unit": LOADS[load][1], "median": statistics.median(values),
@@ -35,7 +35,7 @@ def summary(figures):
 
 
 def report(figures, as_json):
-    """The text that tells of them."""
+    """Returns the figures and ratios as a table or as JSON."""
     told = summary(figures)
     if as_json:
         return json.dumps(told)

@@ -1,4 +1,4 @@
-"""What tools/dev bench --nfsd makes of fio's output."""
+"""Tests how tools/dev bench --nfsd evaluates fio's output."""
 
 import json
 import unittest
@@ -23,7 +23,7 @@ class NfsdFiguresTest(unittest.TestCase):
             figures.rate(json.dumps({"jobs": []}), "--rw=read", "MB/s")
 
     def measured(self):
-        """Each pass has ratios of its own: 0.5, 2, 4 to rxe, whatever the figures' medians are."""
+        """Returns figures with the ratios 0.5, 2 and 4 to rxe per pass, unlike their medians."""
         passes = {figures.POLLUX: [1.0, 20.0, 4.0], figures.OVER_RXE: [2.0, 10.0, 1.0],
                   figures.OVER_TCP: [1.0, 5.0, 1.0]}
         return {(where, load): values for load in figures.LOADS

@@ -1,4 +1,4 @@
-"""tools/dev bench from its first measurement to its page, as a browser shows it."""
+"""Tests tools/dev bench, from the measurement to the page that a browser renders."""
 
 import json
 import os
@@ -12,14 +12,14 @@ from tests.command.browser import Browser
 
 BENCH = os.path.abspath("tests/bench/bench")
 PEERS = os.path.abspath("tests/bench/peers.py")
-# Of net_memif, by the part that measures them, unless what they need is missing.
+# The ratios of net_memif by the peer that they need; absent if the peer is not available.
 PEERS_RATIOS = {
     "UCX": ("64 B SEND round trip / UCX tcp", "64 B SEND stream / UCX posix",
             "1 MiB WRITE / UCX posix"),
     "qperf": ("64 B SEND round trip / qperf TCP by veth", "1 MiB WRITE / qperf TCP by veth"),
     "sockperf": ("64 B SEND round trip / sockperf TCP by veth",)}
 WIRES = ("net_ring", "net_memif")
-# Where network namespaces may be made.
+# Measured only if the user may create network namespaces.
 VETH = "net_af_packet"
 
 
@@ -41,7 +41,7 @@ class PageTest(unittest.TestCase):
         run = self.bench("--json", "--part", "ucx,qperf,sockperf", "--peers", PEERS)
         self.assertEqual(run.returncode, 0, run.stderr)
         answer = json.loads(run.stdout)
-        # They use no wire of the bench's, and are measured once a pass.
+        # Peers use none of the benchmark's wires. They are measured once per pass, under net_memif.
         self.assertNotIn("net_ring", answer)
         memif = answer["net_memif"]
         missing = memif.get("missing", {})
@@ -62,7 +62,7 @@ class PageTest(unittest.TestCase):
         cpu = max(os.sched_getaffinity(0))
 
         def on_one(*arguments):
-            # A part that measures nothing here.
+            # Without --peers the part ucx measures nothing.
             return subprocess.run(
                 [BENCH, "--passes", "5", "--scale", "0.002", "--part", "ucx", *arguments],
                 capture_output=True, text=True, check=True, cwd=self.directory,
@@ -106,10 +106,10 @@ class PageTest(unittest.TestCase):
             self.assertIn("SEND 64 B round trip", figures)
             self.assertIn("WRITE 1 MiB, 5 % loss", figures)
             self.assertIn("NULL RPC, 1,000/s, --idle sleep, p99", figures)
-            # However short the measurements: a percentile of 99 needs them.
+            # A 99th percentile needs so many samples, however short the measurements are.
             self.assertGreaterEqual(
                 answer[wire]["latencies_us"]["NULL RPC, 1,000/s, --idle sleep"]["count"], 1000)
-            # A row whose figures were not measured is left out.
+            # A ratio whose figures were not measured is left out.
             for way in ("native", "libtirpc"):
                 for call in ("NULL", "read 4 KiB", "write 4 KiB", "read 1 MiB", "write 1 MiB"):
                     self.assertIn(f"{way} {call} / TCP", answer[wire]["ratios"])
@@ -143,7 +143,8 @@ class PageTest(unittest.TestCase):
         judged = sum("met" in ratio for ratio in ratios)
         self.assertEqual(dom.count("td", "met") + dom.count("td", "missed"), judged)
         self.assertEqual(dom.count("td", "unjudged"), len(ratios) - judged)
-        # Eight of latency, two of throughput and loss, three of scaling; by veth two of latency.
+        # Per wire eight charts of latency, two of throughput and loss, three of scaling; for
+        # net_af_packet two of latency.
         of_veth = 0 if "missing" in answer[VETH] else 2
         self.assertEqual(dom.count("figure", "chart"), len(WIRES) * 13 + of_veth)
         for name, attributes in dom.elements:

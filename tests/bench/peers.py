@@ -1,8 +1,8 @@
-"""One pass of a peer that tools/dev bench sets beside Pollux: UCX, qperf or sockperf.
+"""Runs one pass of a peer that tools/dev bench compares with Pollux: UCX, qperf or sockperf.
 
-UCX over TCP by loopback and over shared memory; qperf and sockperf over the kernel's TCP on a veth
-between two network namespaces. Each is two processes, on a CPU each where there are two. Prints one
-JSON object: figures with their units, or what is missing and why.
+UCX runs over loopback TCP and over shared memory; qperf and sockperf run over the kernel's TCP on a
+veth between two network namespaces. Each peer has two processes, on separate CPUs if there are two.
+Prints one JSON object: figures with their units, or the missing peers with the reasons.
 
 usage: peers.py ucx|qperf|sockperf [--scale X]
 """
@@ -15,24 +15,25 @@ import re
 import subprocess
 import sys
 
-# Beside this file, whether it is a program or a module.
+# The modules beside this file, whether it runs as a program or as a module.
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from processes import (ADDRESSES, ENDS, Missing, Namespace, free_port, make_veth, needs, number,
                        output, serving)
 
 SMALL, BULK = 64, 1 << 20
 GIGABITS = 8e-9
-SECONDS = 1  # neither qperf nor sockperf takes less
+SECONDS = 1  # the shortest that qperf and sockperf accept
 
 
 def ucx_final(transport, test, size, count):
-    """Of ucx_perftest's last line: us one way (the median), bytes and messages a second."""
+    """Returns from ucx_perftest's last line the median one-way time in us, bytes/s, messages/s."""
     port = free_port()
     argv = ("env", f"UCX_TLS={transport}", "ucx_perftest", "-p", port, "-t", f"tag_{test}", "-s",
             size, "-n", max(100, int(count)), "-w", 100)
     with serving(argv, port):
         said = output((*argv, "127.0.0.1"))
-    # Iterations; median, average, overall latency; bandwidth in MiB/s and rate, average, overall.
+    # Columns: iterations; median, average and overall latency; average and overall bandwidth in
+    # MiB/s; average and overall message rate.
     found = re.search(r"^Final:\s+\d+\s+([\d.]+)(?:\s+[\d.]+){3}\s+([\d.]+)\s+[\d.]+\s+([\d.]+)",
                       said, re.MULTILINE)
     if found is None:
@@ -53,7 +54,7 @@ def ucx(scale):
 
 @contextlib.contextmanager
 def veth_pair():
-    """What enters each of two network namespaces, which a veth with addresses joins."""
+    """Connects two network namespaces by a veth with addresses; yields the prefix to enter each."""
     with Namespace() as server, Namespace() as client:
         make_veth(server, client)
         for namespace, end, address in zip((server, client), ENDS, ADDRESSES):
@@ -62,7 +63,7 @@ def veth_pair():
 
 
 def qperf_value(server, client, test, size):
-    """ns one way, or bytes a second."""
+    """Returns the one-way time in ns, or bytes per second."""
     port = free_port()
     with serving((*server, "qperf", "-lp", port), port):
         return number(r"= +([\d.e+]+)",
@@ -88,7 +89,7 @@ def sockperf(_scale):
         with serving((*server, "sockperf", "sr", "--tcp", "-p", port), port):
             said = output((*client, "sockperf", "pp", "--tcp", "-i", ADDRESSES[0], "-p", port,
                            "-m", SMALL, "-t", SECONDS))
-    # One way, the median.
+    # sockperf prints the median one-way time.
     yield ("sockperf TCP by veth 64 B round trip", "us",
            2 * number(r"percentile 50\.0+ *= *([\d.]+)", said))
 
@@ -109,7 +110,7 @@ def main():
     except Missing as reason:
         missing[name] = str(reason)
     except (RuntimeError, OSError, subprocess.SubprocessError) as failure:
-        # What it has measured stands; its last words say why there is no more.
+        # The figures measured so far are kept; the failure's text says why the others are missing.
         missing[name] = str(failure).strip().replace("\n", "; ")
     print(json.dumps({"figures": figures, "missing": missing}))
 

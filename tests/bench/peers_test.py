@@ -1,4 +1,4 @@
-"""What tools/dev bench says of peers that cannot be started, and how it starts them."""
+"""Tests how tools/dev bench starts peers, and what it reports if one cannot be started."""
 
 import contextlib
 import io
@@ -52,7 +52,7 @@ class PeersTest(unittest.TestCase):
             with processes.Namespace() as namespace:
                 namespace.holder.stdin.close()
                 self.assertEqual(namespace.holder.wait(timeout=processes.TIMEOUT_S), 0)
-                namespace.holder.stdin = None  # which communicate() would flush
+                namespace.holder.stdin = None  # communicate() would flush it
         except peers.Missing as reason:
             self.skipTest(str(reason))
 

@@ -1,4 +1,4 @@
-"""Programs of others between two processes: started, waited for, and read; their namespaces."""
+"""Starts programs with two processes, waits for them, reads their output; network namespaces."""
 
 import contextlib
 import os
@@ -8,19 +8,19 @@ import socket
 import subprocess
 import time
 
-# A guard against hanging, not an expectation.
+# A limit against hanging, not an expected time.
 TIMEOUT_S = 600
 SERVER_CPU, CLIENT_CPU = 0, 1
 PACKAGES = {"ib_send_lat": "perftest", "ucx_perftest": "ucx-utils", "qperf": "qperf",
             "sockperf": "sockperf", "unshare": "util-linux", "nsenter": "util-linux",
             "ip": "iproute2"}
-ENDS = ("end0", "end1")  # of the veth
+ENDS = ("end0", "end1")  # the interfaces of the veth
 ADDRESSES = ("192.0.2.1", "192.0.2.2")
 MTU = 4400
 
 
 class Missing(Exception):
-    """A program that is not installed, or a right that is not given."""
+    """A program that is not installed, or a right that the user lacks."""
 
 
 def needs(program):
@@ -29,7 +29,10 @@ def needs(program):
 
 
 def pinned(cpu):
-    """Keeps a child on its CPU, where there are two that it may use; None leaves it all."""
+    """Returns a preexec_fn that pins a child to `cpu`, or None to leave it all CPUs.
+
+    With only one CPU in the machine, or if the child may not use `cpu`, it is not pinned.
+    """
     def pin():
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, {cpu})
@@ -58,7 +61,7 @@ def start(argv, cpu):
 
 @contextlib.contextmanager
 def serving(argv, port):
-    """A server, once it listens on its TCP port; ended with the block."""
+    """Runs a server during the block, which begins when the server listens on its TCP port."""
     server = start(argv, SERVER_CPU)
     try:
         give_up = time.monotonic() + TIMEOUT_S
@@ -98,12 +101,12 @@ def number(pattern, text):
 
 
 class Namespace:
-    """A network namespace: what enters it before a program."""
+    """A network namespace; `enter` is the command prefix that runs a program in it."""
 
     def __enter__(self):
         for program in ("unshare", "nsenter", "ip"):
             needs(program)
-        # Its end of the pipe closes with this process, however that ends.
+        # However this process ends, its end of the pipe is closed, and the holder ends too.
         self.holder = subprocess.Popen(
             ["unshare", "-n", "sh", "-c", "ip link set lo up && echo && exec cat"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

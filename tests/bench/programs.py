@@ -1,10 +1,10 @@
-"""Programs made for rdma-core on Pollux (pollux run), beside the native API.
+"""Compares programs made for rdma-core, run on Pollux by `pollux run`, with the native API.
 
-perftest between two processes over net_af_packet on a veth and perftest's loops by the native API
-(native.cc) over the same, one right after the other, pass by pass; and, in the same run,
-ib_send_lat where both sides sleep between messages, and the peers of peers.py, which have no
-verdict. Ratios are taken within a pass; what is printed is their median. Round trips are medians
-too: a mean says how busy the machine was. Needs the right to make network namespaces.
+Each pass measures perftest between two processes over net_af_packet on a veth, and directly after
+it perftest's loops with the native API (native.cc) over the same veth. The same run measures
+ib_send_lat with both sides sleeping between messages, and the peers of peers.py; these have no
+verdict. Ratios are taken within a pass, and their median is printed. Round trips are medians too: a
+mean would show how busy the machine was. Needs the right to make network namespaces.
 
 usage: programs.py POLLUX BENCH [--passes N] [--scale X] [--bytes N,...] [--json]
 """
@@ -17,43 +17,44 @@ import statistics
 import subprocess
 import sys
 
-# Beside this file, whether it is a program or a module.
+# The modules beside this file, whether it runs as a program or as a module.
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from processes import (ADDRESSES, ENDS, Missing, Namespace, free_port, make_veth, needs, number,
                        output, serving)
 from peers import PEERS
 
-# Verdicts of fewer do not count.
+# With fewer passes the verdicts do not count.
 LEAST_PASSES = 5
 BYTES = (2, 64, 4096, 65536, 1 << 20)
 PERFTEST = ("ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_send_bw", "ib_write_bw",
             "ib_read_bw")
-# The ABI may cost so much. ib_write_lat waits for its memory without a call: only the progress
-# thread serves it meanwhile, and where there are two CPUs it takes turns with the program.
+# Limits of what the ABI may cost. ib_write_lat polls its memory and makes no call: meanwhile only
+# the progress thread serves it, which with two CPUs shares a CPU with the program.
 RATE_AT_LEAST = 0.9
 ROUND_TRIP_ADDS_AT_MOST_US = 0.15
-# Of the native time, where that is more and a message takes several packets: its time is that of
-# its bytes, for which the rate's tenth is, and varies by far more than 150 ns.
+# As a share of the native time; used if it is the higher limit and a message has several packets.
+# Such a message's time is that of its bytes, so the tenth allowed for the rate applies; the time
+# varies by far more than 150 ns.
 ROUND_TRIP_ADDS_AT_MOST = 0.1
 PACKET_BYTES = 4096  # path MTU
-GID_INDEX = 1  # of the address; 0 is the link-local one, of IPv6
-QP_TIMEOUT = 19  # 2.1 s, as native's: threads that spin on a busy machine stand still for long
+GID_INDEX = 1  # of the IPv4 address; index 0 is the IPv6 link-local address
+QP_TIMEOUT = 19  # 2.1 s, as native's: on a busy machine a spinning thread may lack a CPU for long
 
 
 class Bench:
     def __init__(self, options, namespace):
         self.options = options
-        self.namespace = namespace  # with both ends of the veth, and both processes
+        self.namespace = namespace  # holds both ends of the veth and runs both processes
         self.pollux = os.path.abspath(options.pollux)
         self.bench = os.path.abspath(options.bench)
 
     def count(self, program, size):
-        """How many messages: no less than perftest's least, no more than a second or two."""
+        """Returns how many messages to send: perftest's minimum to about two seconds of them."""
         most = 20_000 if program.endswith("_lat") else 100_000
         return max(100, int(self.options.scale * min(most, (1 << 31) // size)))
 
     def perftest(self, program, size, *options):
-        """Microseconds of the median round trip, or bytes a second, between two processes."""
+        """Returns the median round trip in us, or bytes per second, between two processes."""
         needs(program)
         port = free_port()
         server, client = (
@@ -63,7 +64,8 @@ class Bench:
             for end, address in zip(ENDS, ADDRESSES))
         with serving(server, port):
             said = output((*client, "127.0.0.1"))
-        # Sizes, iterations, then: peak, average in MiB/s; or least, most, median in us.
+        # Columns: size, iterations, then peak and average in MiB/s, or minimum, maximum and median
+        # in us.
         if program.endswith("_bw"):
             return number(rf"^\s*{size}\s+\d+\s+[\d.]+\s+([\d.]+)", said) * (1 << 20)
         one_way = number(rf"^\s*{size}\s+\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)", said)
@@ -71,13 +73,13 @@ class Bench:
 
     def by_native_api(self, program, size):
         _, operation, kind = program.split("_")
-        # Both sides in one, which gives each its CPU.
+        # One process runs both sides and gives each its own CPU.
         return float(output((*self.namespace.enter, self.bench, "native", *ENDS, operation, kind,
                              size, self.count(program, size)), cpu=None))
 
 
 class Table:
-    """Figures by row, one a pass, and what could not be measured."""
+    """Figures by row, one per pass, and the rows that could not be measured, with the reasons."""
 
     def __init__(self):
         self.rows = {}
@@ -92,7 +94,7 @@ class Table:
         except Missing as reason:
             self.missing[row] = str(reason)
         except (RuntimeError, OSError, subprocess.SubprocessError) as failure:
-            # What was measured stands, of this row in passes before and of others.
+            # The figures of other rows, and of this row in earlier passes, are kept.
             self.failed = True
             self.missing[row] = str(failure).strip().replace("\n", "; ")
         else:
@@ -108,7 +110,7 @@ def one_pass(bench, table, programs, sizes):
             if name in table.rows:
                 table.record(f"{name}, native", unit, lambda: bench.by_native_api(program, size))
     for size in sizes if "ib_send_lat" in programs else ():
-        # Each side sleeps until a completion is announced: the progress thread has the port.
+        # Each side sleeps until a completion event; meanwhile the progress thread polls the port.
         table.record(f"ib_send_lat -e {size} B", "us",
                      lambda: bench.perftest("ib_send_lat", size, "-e"))
 
@@ -122,18 +124,18 @@ def peers_pass(table, peers, scale):
             for row, unit, value in measure(scale):
                 table.record(row, unit, lambda: value)
         except (Missing, RuntimeError, OSError, subprocess.SubprocessError) as reason:
-            # What was measured stands, in passes before and for other peers too.
+            # The figures of earlier passes and of other peers are kept.
             table.missing[name] = str(reason).strip().replace("\n", "; ")
 
 
 def may_add_us(size, native_us):
-    """What a round trip of so many bytes may take more than a native one."""
+    """Returns the us that a round trip of `size` bytes may take beyond a native one."""
     share = ROUND_TRIP_ADDS_AT_MOST if size > PACKET_BYTES else 0
     return max(ROUND_TRIP_ADDS_AT_MOST_US, share * native_us)
 
 
 def verdicts(table, programs, sizes):
-    """Per program and size: (name, figure, limit, whether it is met)."""
+    """Yields per program and size (name, kind of figure, figure, limit, whether it is met)."""
     for program in programs:
         for size in sizes:
             name = f"{program} {size} B"

@@ -1,4 +1,4 @@
-"""What tools/dev bench --programs measures comes to its end; its speed is not asserted."""
+"""Tests that tools/dev bench --programs completes its measurements; no speed is asserted."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ from tests.bench import programs
 
 PROGRAM = "tests/bench/programs.py"
 POLLUX, BENCH = "tools/pollux/pollux", "tests/bench/bench"
-# A guard against hanging, not an expectation: of several programs one after the other.
+# A limit against hanging, not an expected time: several programs run one after the other.
 TIMEOUT_S = 1500
 
 
@@ -89,7 +89,7 @@ class ProgramsTest(unittest.TestCase):
             self.assertGreater(told["figures"]["ib_send_lat -e 64 B"]["median"], 0)
         if shutil.which("ucx_perftest") is not None:
             self.assertGreater(told["figures"]["UCX posix 64 B round trip"]["median"], 0)
-        self.assertIs(told["verdicts_count"], False)  # of one pass
+        self.assertIs(told["verdicts_count"], False)  # after only one pass
         for row, reason in told["missing"].items():
             self.assertIn("is not installed", reason, row)
 

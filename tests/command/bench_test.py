@@ -1,4 +1,4 @@
-"""pollux bench with its server over shared memory, and its page in a browser."""
+"""Tests pollux bench with its server over shared memory, and its page in a browser."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from tests.command.browser import Browser
 from tests.command.harness import CLIENT, SERVER, CommandTest, Host, wait_for
 
-# No limit of time: each measurement comes to its end.
+# No time limit: each measurement makes all its operations.
 SHORT = ("--count", "100", "--seconds", "0", "--mib", "2")
 QUICK = (*SHORT, "--passes", "2", "--sizes", "2,4096,1048576", "--pairs", "1,5")
 
@@ -38,7 +38,7 @@ class BenchTest(CommandTest):
         server = self.serve()
         answer = self.asked(*QUICK)
         self.assertIs(answer["ok"], True)
-        # A machine whose cores were now near and now far has passes that stand apart.
+        # If the distance between the cores changes, some passes are reported separately ("apart").
         passes = answer["passes"]
         self.assertEqual(passes + sum(one["passes"] for one in answer.get("apart", ())), 2)
         kinds = [(one["operation"], one.get("bytes")) for one in answer["measurements"]]
@@ -65,7 +65,7 @@ class BenchTest(CommandTest):
                          [(1, 1), (5, 1)])
         for one in answer["pairs"]:
             self.assertGreater(one["per_second"]["low"], 0)
-        # 25 messages on each of the four without bulk, in each pass.
+        # 25 messages in each pass on each of the four queue pairs without bulk transfer.
         self.assertEqual(answer["beside_bulk"]["queue_pairs"], 4)
         for load in ("alone", "beside"):
             self.assertEqual(answer["beside_bulk"][load]["operations"], 100 * passes)
@@ -78,7 +78,7 @@ class BenchTest(CommandTest):
         self.assertIn("the measurement client has disconnected", server.stderr)
 
     def test_successive_clients_are_served(self):
-        # Whoever leaves closes the shared memory, which begins anew with the next.
+        # The end that leaves closes the shared memory; the next two processes set it up again.
         for _ in range(2):
             server = self.serve()
             self.asked("--measure", "write", *QUICK)
@@ -91,7 +91,8 @@ class BenchTest(CommandTest):
         self.assertEqual(answer["asked_per_second"], 1000)
         for one in answer["measurements"]:
             self.assertEqual(one["latency"]["operations"], 100)
-            # Not faster than asked for, however fast the server: the last is due after 99 ms.
+            # The rate is not above the requested one, however fast the server is: the last call is
+            # due after 99 ms.
             self.assertLessEqual(one["latency"]["per_second"], 1011)
         self.end(server)
 
@@ -100,7 +101,7 @@ class BenchTest(CommandTest):
         run = self.client("--measure", "null,read", *QUICK)
         self.assertEqual(run.process.returncode, 0, run.stderr)
         lines = run.stdout.splitlines()
-        # Of passes that stand apart there is more of the same.
+        # If passes are reported separately, a line with their cores precedes each table.
         if lines[0].startswith("cores "):
             del lines[0]
         self.assertIn("median us", lines[0])
@@ -132,7 +133,7 @@ class BenchTest(CommandTest):
         answer = self.asked("--measure", "pairs,beside,send", *SHORT, "--passes", "1", "--sizes",
                             "64", "--pairs", "1,6", "--cores", f"{cpus[0]},{cpus[1]}", "--idle",
                             "sleep")
-        # The last: those of the first core alone.
+        # The last entry has only the queue pairs of the first core.
         self.assertEqual([(one["queue_pairs"], one["cores"]) for one in answer["pairs"]],
                          [(1, 1), (6, 2), (3, 1)])
         self.assertEqual(answer["beside_bulk"]["queue_pairs"], 5)
@@ -152,7 +153,7 @@ class BenchTest(CommandTest):
         server = self.serve()
         for output in ((), ("--json",)):
             page = self.directory / f"bench{len(output)}.html"
-            # The open loop makes a pass of 40 calls last 190 ms, and all of them minutes.
+            # In the open loop a pass of 40 calls takes 190 ms, and all passes take minutes.
             client = self.start(Host(), "bench", *self.port("client"), *output, "--measure",
                                 "null", "--rate", "100", "--count", "20", "--seconds", "0",
                                 "--passes", "1000", "--html", page, SERVER)
@@ -200,7 +201,7 @@ class BenchTest(CommandTest):
         self.assert_one_line(run, 1, "/nonexistent/x")
 
     def test_assertions_decide_the_exit_status(self):
-        """Exit status, the line that says asked and found, and the file for a CI system."""
+        """Checks the exit status, the line with asked and found, and the JUnit file."""
         server = self.serve()
         junit = self.directory / "junit.xml"
         some = ("--measure", "null,send", "--sizes", "64,4096", *SHORT, "--passes", "1")
@@ -241,14 +242,16 @@ class BenchTest(CommandTest):
         self.end(server)
         dom, console = browser.open(page)
         self.assertEqual(console, [])
-        # Two of each operation's latency and of that beside bulk, two of throughput, one of
-        # scaling, each with axes and a curve a series; once for the passes of each kind.
+        # Charts: two for each operation's latency and for latency beside bulk transfers, two for
+        # throughput, one for scaling, each with axes and a curve per series. Passes that are
+        # reported separately have the same charts again.
         kinds = 1 + len(answer.get("apart", ()))
         self.assertEqual(dom.count("figure", "chart"), kinds * 13)
         self.assertEqual(dom.count("path", "axis"), kinds * 13)
         self.assertEqual(dom.count("text", "label"), kinds * 26)
-        # One of NULL, three sizes of each verb, two beside bulk, in both kinds; three verbs in two
-        # of throughput; one of scaling. Each once more in its legend.
+        # Curves of latency: NULL, three sizes of each verb, two beside bulk transfers, each in two
+        # charts; of throughput: three verbs in two charts; of scaling: one. Each appears once more
+        # in its legend.
         curves = 2 * (2 * (1 + 9 + 2) + 2 * 3 + 1)
         self.assertEqual(dom.count("path", "curve"), kinds * curves)
         self.assertEqual(dom.count("td", "met") + dom.count("td", "missed"), kinds * 3)

@@ -1,4 +1,4 @@
-"""The example of rpcgen, examples/rpcgen, and block_driver.c as another client of its server."""
+"""Runs the rpcgen example, examples/rpcgen; block_driver.c is another client of its server."""
 
 import os
 
@@ -12,9 +12,9 @@ PORT = "--netdev wire --idle sleep"
 
 
 class Blocks(SharedInterface):
-    """A server and its clients, each by an interface that it shares with its kernel."""
+    """A server and its clients, each on an interface shared with its kernel."""
 
-    environment = {}  # more of both sides
+    environment = {}  # further variables for both sides
     server_arguments = ()
 
     def start_server(self, port=PORT):
@@ -29,13 +29,13 @@ class Blocks(SharedInterface):
                           environment={**self.environment, "POLLUX_PORT": port})
 
     def ask(self, *arguments, status=0, **keywords):
-        """What a client prints that ends with `status`."""
+        """Returns the output of a client (its errors if it fails), which must end with `status`."""
         run = self.start_client(*arguments, **keywords)
         self.assertEqual(run.wait(), status, run.stdout + run.stderr)
         return run.stdout if status == 0 else run.stderr
 
     def ask_client(self, *arguments, **keywords):
-        """The same of the example's own client."""
+        """Does the same as ask() with the example's own client."""
         return self.ask(*arguments, program=BLOCK_CLIENT, **keywords)
 
     def put_and_get(self, size, **keywords):

@@ -1,4 +1,4 @@
-"""A page as a real browser has it: its text after loading, and what it complained about."""
+"""Opens a page in a real browser: its text after loading, and the errors of its console."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ TIMEOUT_S = int(os.environ.get("POLLUX_TEST_TIMEOUT_S", "600"))
 
 
 class Dom(HTMLParser):
-    """What stands in a document: elements by name, classes and text."""
+    """The elements of a document, with names and attributes, and its texts."""
 
     def __init__(self, text):
         super().__init__()
@@ -37,7 +37,7 @@ class Dom(HTMLParser):
 
 
 def command(directory):
-    """Chromium without a window. Skips the test where it is not installed."""
+    """Returns the command line of headless Chromium; skips the test if it is not installed."""
     found = next((path for path in map(shutil.which, BROWSERS) if path), None)
     if found is None:
         raise unittest.SkipTest("needs the package chromium-headless-shell (tools/dev setup)")
@@ -46,7 +46,7 @@ def command(directory):
 
 
 class Browser:
-    """Loads files, each in a browser of its own that ends when the page stands."""
+    """A browser that loads files, each in a new process that ends when the page is loaded."""
 
     def __init__(self, directory):
         self.argv = [*command(directory), "--enable-logging=stderr", "--log-level=0",
@@ -62,7 +62,7 @@ class Browser:
         return run
 
     def open(self, path):
-        """The document as it stands after loading, and the lines of its console."""
+        """Returns the document after loading, and the lines of its console."""
         run = self._run("--dump-dom", f"file://{path}")
         return Dom(run.stdout), re.findall(r"CONSOLE.*", run.stderr)
 
@@ -74,12 +74,12 @@ class Browser:
 
 
 class LivePage:
-    """A page in a browser that stays open, as its DevTools protocol tells of it."""
+    """A page in a browser that stays open and is queried by the DevTools protocol."""
 
     def __init__(self, directory, url, width=1280, height=1500):
         to_browser, self.to = os.pipe()
         self.back, from_browser = os.pipe()
-        # Descriptors 3 and 4 are where the browser takes commands and answers.
+        # The browser reads commands from descriptor 3 and writes its answers to descriptor 4.
         takes = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
         self.browser = subprocess.Popen(
             ["bash", "-c", takes, "bash", *command(directory), "--remote-debugging-pipe"],
@@ -91,7 +91,7 @@ class LivePage:
         self.received = b""
         self.number = 0
         self.session = None
-        self.complaints = []  # what stands in the console, and failures to fetch something
+        self.complaints = []  # lines of the console, and resources that did not load
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self._call("Target.attachToTarget", targetId=target,
                                   flatten=True)["sessionId"]
@@ -132,29 +132,29 @@ class LivePage:
                 self.complaints.append(message["params"])
 
     def value(self, expression):
-        """What an expression of JavaScript is."""
+        """Returns the value of a JavaScript expression."""
         result = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
         if "exceptionDetails" in result:
             raise AssertionError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
     def text(self, selector):
-        """The text that all such elements show, each an item."""
+        """Returns the text of each element that matches `selector`."""
         return self.value(f"[...document.querySelectorAll({json.dumps(selector)})]"
                           ".map((one) => one.textContent)")
 
     def prefer(self, scheme):
-        """Lets the page be "light" or "dark"."""
+        """Sets the preferred colour scheme: "light" or "dark"."""
         self._call("Emulation.setEmulatedMedia",
                    features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def screenshot(self):
-        """All of the page, as PNG."""
+        """Returns the whole page as a PNG."""
         return base64.b64decode(self._call("Page.captureScreenshot", captureBeyondViewport=True)
                                 ["data"])
 
     def close(self):
-        # Its children would still write into its directory if it were killed.
+        # If it were killed, its child processes would still write into its directory.
         self._call("Browser.close")
         self.browser.wait(TIMEOUT_S)
         os.close(self.to)

@@ -1,4 +1,4 @@
-"""--capture: the frames of a run in a pcapng file that others read."""
+"""Tests --capture, which writes the frames of a run to a pcapng file for other programs."""
 
 import json
 import os
@@ -13,8 +13,10 @@ CONFORMANCE = os.path.abspath("tests/conformance/conformance")
 class CaptureTest(CommandTest):
 
     def checked(self, path):
-        """The counts of a capture whose every RoCE frame passes; libpcap reads it, and two
-        implementations agree on each ICRC."""
+        """Returns the counts of a capture, in which every RoCE frame must pass the check.
+
+        The check reads the file by libpcap and compares two implementations of each ICRC.
+        """
         done = subprocess.run([CONFORMANCE, "--json", path], stdout=subprocess.PIPE, check=False)
         report = json.loads(done.stdout)
         self.assertTrue(report["ok"], report)
@@ -41,13 +43,14 @@ class CaptureTest(CommandTest):
         server, client = self.serve_and_put("--capture", at_client, server_capture=at_server)
         self.assertEqual(server.interrupt(), 0, server.stderr)
         seen, also = self.checked(at_client), self.checked(at_server)
-        # REQ, REP, RTU, DREQ, DREP, and the file in READ responses of at most 4,096 bytes.
+        # The MADs are REQ, REP, RTU, DREQ and DREP; the file travels in READ responses of at most
+        # 4,096 bytes.
         for mad in ("0x0010", "0x0013", "0x0014", "0x0015", "0x0016"):
             self.assertGreaterEqual(seen[f"mad.{mad}"], 1)
             self.assertEqual(also[f"mad.{mad}"], seen[f"mad.{mad}"])
         responses = sum(seen.get(f"opcode.0x{opcode:02x}", 0) for opcode in (13, 14, 15, 16))
         self.assertGreaterEqual(responses, 300_001 // 4096)
-        # What one side sent, and what the other: all of it went over one good wire.
+        # Each capture has the frames of both sides: the wire lost none.
         self.assertEqual(seen["roce"], also["roce"])
         self.assertLess(json.loads(client.stdout)["packets_sent"], seen["frames"])
 
@@ -57,7 +60,7 @@ class CaptureTest(CommandTest):
         run.wait_for_line("inline thresholds")
         self.assertEqual(run.interrupt(), 1)
         counts = self.checked(path)
-        # Two ports, each of which sees every message, and those that a busy machine has repeated.
+        # Each of the two ports sees every message; a busy machine may have repeated some.
         for mad in ("0x0010", "0x0016"):
             self.assertGreaterEqual(counts[f"mad.{mad}"], 2)
 

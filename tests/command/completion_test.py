@@ -1,4 +1,4 @@
-"""What shells offer to complete: asked of bash and zsh, which have loaded the completions."""
+"""Tests shell completion: bash and zsh load it and are asked what they offer."""
 
 import os
 import pathlib
@@ -10,8 +10,8 @@ import unittest
 from tests.command.harness import POLLUX
 
 COMPLETIONS = pathlib.Path("tools/pollux").resolve()
-# Prints what bash offers for the words $2... of which the last is not complete; what completes
-# words at "=" and ":" is not loaded, as in a bare system.
+# Prints what bash offers for the words $2..., of which the last is incomplete. With "bare" as $1 it
+# does not load bash-completion, which completes words at "=" and ":", as on a minimal system.
 BASH = """
 [[ $1 == bare ]] || source /usr/share/bash-completion/bash_completion
 source "$0"
@@ -20,7 +20,7 @@ COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
 _pollux 2>&1
 printf '%s\\n' "${COMPREPLY[@]}"
 """
-# Types the words at a terminal of its own and prints the list of matches.
+# Types the words into a zsh on a pseudoterminal and prints the list of matches.
 ZSH = """
 zmodload zsh/zpty
 zpty shell zsh -f -i

@@ -1,4 +1,4 @@
-"""Servers on several cores: clients spread over them, come back, are killed; what stat tells."""
+"""Tests servers on several cores: clients are spread, reconnect, are killed; `pollux stat`."""
 
 import json
 import os
@@ -18,17 +18,17 @@ class CoresTest(CommandTest):
         self.cores = ("--cores", f"{CPUS[0]},{CPUS[1]}", "--idle", "sleep")
 
     def told_by(self, run, command):
-        """What `command` --json tells of a process under way."""
+        """Returns what `command` --json reports about a running process."""
         (process,) = self.told(command, "--pid", run.process.pid)
         return process
 
     def connections(self, run):
-        """How many each worker has."""
+        """Returns the number of connections of each worker."""
         return [worker["core"]["connections"] for worker in self.told_by(run, "stat")["workers"]]
 
 
 class OnePortTest(CoresTest):
-    """Shared memory, where all packets arrive at one worker."""
+    """Servers on shared memory, where all packets arrive at one worker."""
 
     def setUp(self):
         super().setUp()
@@ -65,8 +65,8 @@ class OnePortTest(CoresTest):
             self.assertEqual(sorted(grown), [False, True])
             homes.append(grown.index(True))
         self.assertEqual(sorted(homes), [0, 1])
-        # All frames came in at the queue of the first, and those that were the second's reached it;
-        # but for those that found its ring full while it had no CPU, which were sent again.
+        # All frames arrived at the first worker, which handed over those for the second worker.
+        # A frame that found the ring full, while the second worker had no CPU, was sent again.
         def handed_over():
             first, second = (worker["core"] for worker in self.told_by(server, "stat")["workers"])
             same = first["steering/handed_over"] == second["steering/by_ring"]
@@ -121,7 +121,7 @@ class OnePortTest(CoresTest):
 
 
 class BridgeTest(CoresTest):
-    """A server and its clients, each at a port of a bridge."""
+    """A server and its clients, each on a port of a bridge."""
 
     def setUp(self):
         super().setUp()
@@ -143,7 +143,7 @@ class BridgeTest(CoresTest):
                           f"10.0.0.{number}/24", *arguments, program=RPING)
 
     def client(self, number, connected):
-        """A client that runs once `connected()` holds."""
+        """Starts a client and returns it when `connected()` is true."""
         client = self.rping(number, "-c", "-a", "10.0.0.1", "-S", "4096", "--idle", "sleep",
                             "--json")
         wait_for("a connection", lambda: client.process.poll() is not None or connected())
@@ -154,7 +154,10 @@ class BridgeTest(CoresTest):
         return self.told_by(client, "stat")["workers"][0]["ports"][0]["sent_pkts"]
 
     def clients_of_both_cores(self, server):
-        """Four, and how many it took: each falls to a core by the number that it drew."""
+        """Returns four clients, not all on one core, and how many it started to get them.
+
+        The core of a client depends on its random queue pair number.
+        """
         clients = {}
 
         def start(number):
@@ -181,18 +184,18 @@ class BridgeTest(CoresTest):
         self.assertEqual(len(listed), 4)
         for one in listed:
             self.assertEqual(one["cpu"], CPUS[one["worker"]])
-            # The worker's number is in its queue pairs'.
+            # The most significant bits of a queue pair number are the worker's number.
             self.assertEqual(one["qpn"] >> 20, one["worker"])
         self.assertEqual(sum(one["state"] == "LISTEN" for one in
                              self.told_by(server, "connections")["connections"]), 2)
-        # Two are killed, and come back.
+        # Two clients are killed, and reconnect.
         for back, number in enumerate((2, 3)):
             clients[number].process.kill()
             clients[number].wait()
             clients[number] = self.client(
                 number, lambda: self.new_ones(server, listed) == back + 1)
         for number, client in clients.items():
-            # More than a connection and a ping take.
+            # More packets than connecting and one ping take.
             wait_for("pings", lambda client=client: self.packets_sent(client) > 100)
             self.assertEqual(client.interrupt(), 1, client.stderr)
             answer = json.loads(client.stdout)
@@ -204,7 +207,7 @@ class BridgeTest(CoresTest):
         self.assertGreater(answer["pings"], started + 2)
 
     def new_ones(self, server, listed):
-        """How many connections there are that are not among those listed."""
+        """Returns the number of established connections that are not in `listed`."""
         known = {one["comm_id"] for one in listed}
         return sum(one["state"] == "ESTABLISHED" and one["comm_id"] not in known
                    for one in self.told_by(server, "connections")["connections"])

@@ -1,4 +1,4 @@
-"""pollux decode over captures of Linux and over damaged files."""
+"""Tests pollux decode on captures made by Linux and on damaged files."""
 
 import gzip
 import json
@@ -63,7 +63,7 @@ class DecodeTest(CommandTest):
         self.assert_one_line(run, 2, "usage: pollux decode")
 
     def vectors(self):
-        """The bytes of a classic pcap of frames of every kind."""
+        """Returns the bytes of a classic pcap file with frames of every kind."""
         return gzip.decompress(open(f"{CAPTURES}/vectors.pcap.gz", "rb").read())
 
     def test_complete_headers_of_truncated_frames_are_shown(self):

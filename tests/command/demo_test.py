@@ -1,4 +1,4 @@
-"""pollux demo, on a good wire and on a bad one."""
+"""Tests pollux demo on a good wire and on a lossy one."""
 
 import hashlib
 import json
@@ -28,7 +28,8 @@ class DemoTest(CommandTest):
         self.assertLessEqual(latency["p99"], latency["p999"])
         for rate in ("calls_per_second", "put_bytes_per_second", "get_bytes_per_second"):
             self.assertGreater(answer[rate], 0)
-        # The file both ways in packets of at most 4,096 bytes, and a call and a reply each time.
+        # The file goes both ways in packets of at most 4,096 bytes. Each of the 500 calls takes two
+        # packets, call and reply.
         self.assertGreater(answer["packets_sent"], 2 * len(data) // 4096 + 2 * 500)
 
     def test_a_file_is_transferred_and_read_back(self):

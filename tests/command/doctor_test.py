@@ -1,4 +1,4 @@
-"""pollux doctor on a real host: an interface with what it needs, and one without."""
+"""Tests pollux doctor on a real host, with an interface that is ready and one that is not."""
 
 import json
 
@@ -8,7 +8,7 @@ from tests.command.networks import SharedInterface
 
 class DoctorTest(SharedInterface):
     def findings(self, status, *arguments, run=None):
-        """By name, of a run with --json that ends with the status."""
+        """Returns the findings by name of a run with --json, which must end with `status`."""
         run = run or self.finish(self.client_host, "doctor", "--json", *arguments)
         self.assertEqual(run.process.returncode, status, run.stdout + run.stderr)
         answer = json.loads(run.stdout)
@@ -44,7 +44,7 @@ class DoctorTest(SharedInterface):
             self.assertEqual(self.lacking(self.findings(1, "--netdev", name)), ["interface"])
 
     def test_a_process_that_holds_the_port_is_named(self):
-        """It is named, with the command that ends it."""
+        """Checks that the finding has the process's name and id, and the command that ends it."""
         server = self.serve()
         run = self.finish(self.server_host, "doctor", "--json", "--netdev", "wire")
         port = self.findings(1, run=run)["UDP port 4791"]
@@ -55,7 +55,7 @@ class DoctorTest(SharedInterface):
         self.assertEqual(self.findings(0, run=run)["UDP port 4791"]["found"], "free")
 
     def test_missing_capabilities_are_reported(self):
-        """Pollux itself fails without those that are lacking, and works with them."""
+        """Checks that Pollux fails without the reported capabilities, and works with them."""
         def run_with(kept, *arguments):
             drop = f"-all{''.join(f',+{name}' for name in kept)}"
             return self.finish(self.client_host, "--bounding-set", drop, "--inh-caps", drop, "--",

@@ -1,4 +1,4 @@
-"""pollux exporter beside running processes: Prometheus, promtool and a browser read from it."""
+"""Tests pollux exporter beside running processes, read by Prometheus, promtool and a browser."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def needs(program):
 
 
 def parsed(text):
-    """The families of an answer in OpenMetrics, as the reference parser takes them."""
+    """Returns the metric families of an OpenMetrics text, parsed by the reference parser."""
     try:
         # pylint: disable=import-outside-toplevel
         from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -42,7 +42,7 @@ def parsed(text):
 
 
 def get(url, accept="*/*"):
-    """Status, type and body of what stands there."""
+    """Returns status, content type and body of an HTTP GET."""
     request = urllib.request.Request(url, headers={"Accept": accept})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
@@ -52,7 +52,7 @@ def get(url, accept="*/*"):
 
 
 class Prometheus:
-    """One that scrapes every 5 s, which is also how long a scrape may take."""
+    """A Prometheus that scrapes every 5 s, which is also the time limit of a scrape."""
 
     def __init__(self, test, target):
         self.program = needs("prometheus")
@@ -79,7 +79,7 @@ class Prometheus:
             return False
 
     def query(self, expression):
-        """The series that an expression yields now."""
+        """Returns the series that an expression yields now."""
         status, _, body = get(f"http://{self.address}/api/v1/query?"
                               + urllib.parse.urlencode({"query": expression}))
         self.test.assertEqual(status, 200, f"{expression}: {body}")
@@ -117,35 +117,35 @@ class ExporterTest(CommandTest):
         return server, client
 
     def export(self, *arguments):
-        """An exporter, and where it serves."""
+        """Starts an exporter; returns it and the URL of its page."""
         run = self.start(Host(), "exporter", "--listen", "0", *arguments)
         run.wait_for_line("^serving metrics at ")
         return run, re.search("live counters at (.*)$", run.stderr, re.MULTILINE).group(1)
 
     def series(self, url):
-        """All samples."""
+        """Returns all samples."""
         status, kind, text = get(url + "metrics", OPEN_METRICS)
         self.assertEqual((status, kind), (200, "application/openmetrics-text; version=1.0.0; "
                                                "charset=utf-8"))
         return [sample for family in parsed(text) for sample in family.samples]
 
     def value(self, url, name, **labels):
-        """Of the only such series; None: there is none."""
+        """Returns the value of the only series with this name and labels; None if there is none."""
         found = [one.value for one in self.series(url)
                  if one.name == name and labels.items() <= one.labels.items()]
         self.assertLessEqual(len(found), 1, f"{name} {labels}")
         return found[0] if found else None
 
     def assert_documented_are_there(self, url, wanted):
-        """That the metrics which the document names, of those that are wanted, exist."""
+        """Asserts that each documented metric for which `wanted(name)` is true exists."""
         named = set(re.findall(r"\bpollux_\w+[a-z]\b", DOCUMENT.read_text(encoding="utf-8")))
         there = {one.name for one in self.series(url)}
-        # Which only several workers have.
+        # Only a process with several workers has steering metrics.
         self.assertEqual({name for name in named - there
                           if wanted(name) and "_steering_" not in name}, set())
 
     def judge(self, url):
-        """What promtool says of the metrics: nothing."""
+        """Asserts that promtool finds nothing wrong with the metrics; returns their text."""
         status, kind, text = get(url + "metrics")
         self.assertEqual((status, kind), (200, "text/plain; version=0.0.4; charset=utf-8"))
         judged = subprocess.run([needs("promtool"), "check", "metrics"], input=text, text=True,
@@ -159,7 +159,7 @@ class ExporterTest(CommandTest):
         return page
 
     def keep(self, name, png):
-        """Where a person may look at it: bazel-testlogs/.../test.outputs."""
+        """Keeps a PNG where a person can look at it: bazel-testlogs/.../test.outputs."""
         self.assertEqual(png[:8], PNG)
         kept = os.environ.get("TEST_UNDECLARED_OUTPUTS_DIR")
         if kept:
@@ -175,7 +175,7 @@ class ExporterTest(CommandTest):
         wait_for("the page", lambda: page.text("#status") == ["no Pollux process answers"])
         self.assertEqual(page.text("#cores"), ["No Pollux process answers."])
         self.assertEqual(get(url + "other")[0], 404)
-        # Those who ask and do not wait for the answer change nothing.
+        # Clients that close the connection before the answer do no harm.
         place = urllib.parse.urlsplit(url)
         for _ in range(20):
             with socket.create_connection((place.hostname, place.port)) as asked:
@@ -198,7 +198,7 @@ class ExporterTest(CommandTest):
         self.judge(url)
 
         def told():
-            """Both look at what grows: the exporter first."""
+            """Asks the exporter first, then `pollux stat`, whose counters may have grown since."""
             samples = self.series(url)
             (process,) = self.told("stat", "--file-prefix", "the-server")
             mine = [one for one in samples if one.labels.get("process") == "the-server"]
@@ -213,7 +213,7 @@ class ExporterTest(CommandTest):
             (sample,) = [one for one in samples if one.name == metric]
             self.assertGreater(sample.value, 0, metric)
             self.assertLessEqual(sample.value, number, metric)
-        # Not one number of these parts is lost: a name that were taken twice would be.
+        # No counter of these parts is lost, as one would be if two had the same metric name.
         for part, numbers, label in (("port", port, "device"), ("cm", worker["cm"], None),
                                      ("rpc", worker["rpc"], "role"),
                                      ("memory", worker["memory"], None)):
@@ -260,7 +260,7 @@ class ExporterTest(CommandTest):
         wait_for("none", lambda: self.value(url, "pollux_processes") == 0)
 
     def assert_panels_have_series(self, prometheus, wanted):
-        """That each query of the dashboard, of those that are wanted, yields something."""
+        """Asserts that each dashboard query for which `wanted(query)` is true yields a series."""
         queries = [(panel["title"], target["expr"])
                    for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
                    for target in panel.get("targets", ()) if wanted(target["expr"])]
@@ -286,7 +286,7 @@ class ExporterTest(CommandTest):
         with open("/proc/self/uid_map", encoding="ascii") as file:
             if os.geteuid() != 0 or int(file.read().split()[2]) < 1 << 31:
                 self.skipTest("needs root outside a user namespace")
-        # MOUNT has its usual port. No client calls: all counters are at zero.
+        # MOUNT needs its usual port, hence a host of its own. No client calls: all counters are 0.
         host = Host.make()
         self.addCleanup(host.close)
         nfsd = self.start(host, "nfsd", *self.place("server"), "--export",

@@ -1,4 +1,4 @@
-"""pollux nfsd with a directory of the test's own."""
+"""Runs pollux nfsd on a directory of the test."""
 
 import unittest
 
@@ -6,7 +6,7 @@ from tests.command.networks import SharedInterface
 
 
 class Exported(SharedInterface):
-    """Serving it takes the real root."""
+    """An exported directory and its nfsd, which needs the real root (no user namespace)."""
 
     def setUp(self):
         super().setUp()

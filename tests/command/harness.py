@@ -1,4 +1,4 @@
-"""Runs the pollux command as users do: processes, network namespaces, and what CM sends."""
+"""Runs the pollux command as users do, in network namespaces, and observes CM messages."""
 
 import contextlib
 import ctypes
@@ -17,10 +17,10 @@ import time
 import unittest
 
 POLLUX = os.path.abspath("tools/pollux/pollux")
-# rping by the native API, for tests that have it among their data.
+# rping written with the native API, for tests that list it in their data.
 RPING = os.path.abspath("tests/interop/pollux_rping")
-# A guard against hanging, not an expectation: on a busy machine, or under a sanitizer, what takes
-# seconds elsewhere takes minutes.
+# A limit against hanging, not an expected time: on a busy machine or with a sanitizer, work of
+# seconds takes minutes.
 TIMEOUT_S = int(os.environ.get("POLLUX_TEST_TIMEOUT_S", "600"))
 SERVER, CLIENT = "10.0.0.1", "10.0.0.2"
 SERVICE_PORT = 20049
@@ -33,7 +33,7 @@ SOL_PACKET = 263
 PACKET_IGNORE_OUTGOING = 23
 ROCE_PORT = 4791
 UD_SEND_ONLY = 0x64
-# Frames of queue pair 1 here: Ethernet, IPv4, UDP, BTH, DETH, then the MAD.
+# Frames to queue pair 1 have Ethernet, IPv4, UDP, BTH and DETH headers, then the MAD.
 BTH_AT = 14 + 20 + 8
 MAD_AT = BTH_AT + 12 + 8
 CM_NAMES = {0x10: "REQ", 0x11: "MRA", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x15: "DREQ",
@@ -41,7 +41,7 @@ CM_NAMES = {0x10: "REQ", 0x11: "MRA", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x1
 
 
 def wait_for(what, condition):
-    """Waits until `condition()` holds and returns what it returned."""
+    """Waits until `condition()` is true and returns its result."""
     give_up = time.monotonic() + TIMEOUT_S
     while time.monotonic() < give_up:
         found = condition()
@@ -52,7 +52,7 @@ def wait_for(what, condition):
 
 
 class Host:
-    """A network namespace; one without `holder` is the test's own."""
+    """A network namespace, kept by the process `holder`; without one, the test's own namespace."""
 
     def __init__(self, holder=None):
         self.holder = holder
@@ -82,17 +82,17 @@ class Host:
         return enter + [str(argument) for argument in arguments]
 
     def shell(self, command):
-        """Whether the shell command ended well."""
+        """Returns whether the shell command succeeded."""
         return subprocess.run(self.argv(["sh", "-ec", command]), stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, check=False).returncode == 0
 
     def await_answer(self, ping):
-        """Repeats the shell command until it ends well: who answers may wait for its CPU."""
+        """Repeats the shell command until it succeeds: the answering process may lack a CPU."""
         wait_for(ping, lambda: self.shell(ping))
 
     @contextlib.contextmanager
     def entered(self):
-        """Sockets that this thread makes meanwhile are its own."""
+        """Moves this thread to the namespace during the block: its new sockets belong to it."""
         libc = ctypes.CDLL(None, use_errno=True)
         own = os.open("/proc/self/ns/net", os.O_RDONLY)
         there = os.open(f"/proc/{self.holder.pid}/ns/net", os.O_RDONLY)
@@ -106,7 +106,7 @@ class Host:
             os.close(there)
 
     def packet_socket(self, interface):
-        """A packet socket on one of its interfaces."""
+        """Returns a packet socket, as filtered() sets it up, on an interface of this host."""
         with self.entered():
             made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             try:
@@ -116,7 +116,7 @@ class Host:
                 raise
 
     def link_events(self):
-        """A netlink socket that hears of its links from now on; reading gives up after 100 ms."""
+        """Returns a netlink socket for link changes from now on, which reads for at most 100 ms."""
         with self.entered():
             made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         made.bind((0, RTMGRP_LINK))
@@ -125,7 +125,7 @@ class Host:
 
 
 class MountedHost(Host):
-    """One that has a file system of its own too."""
+    """A host that also has a mount namespace of its own."""
 
     def argv(self, arguments):
         # In a chroot, only "-r" makes the holder's root that of the command: joining a mount
@@ -135,13 +135,13 @@ class MountedHost(Host):
 
 
 def filtered(made, interface):
-    """Binds a packet socket to an interface; it takes UD SENDs of RoCE only."""
+    """Binds a packet socket to an interface and lets it receive only RoCE UD SENDs."""
     load_half, load_byte, unless, accept = 0x28, 0x30, 0x15, 0x06
     tests = [(load_half, 12, 0x0800), (load_byte, 23, 17), (load_half, 36, ROCE_PORT),
              (load_byte, BTH_AT, UD_SEND_ONLY)]
     program = []
     for at, (load, offset, wanted) in enumerate(tests):
-        # On a mismatch to the last instruction, which accepts no byte.
+        # A mismatch jumps to the last instruction, which accepts no bytes.
         program += [(load, 0, 0, offset), (unless, 0, 2 * (len(tests) - at) - 1, wanted)]
     program += [(accept, 0, 0, 0xFFFF), (accept, 0, 0, 0)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
@@ -155,10 +155,10 @@ def filtered(made, interface):
 
 
 def stamping_socket():
-    """A socket while which is open the kernel notes when packets come.
+    """Returns a socket that makes the kernel timestamp arriving packets while it is open.
 
-    It begins to some time after the first socket has asked for it, and gives the time of reading
-    for what came before.
+    The kernel begins some time after the first socket has requested it; until then a packet gets
+    the time at which it is read. This function waits until the kernel has begun.
     """
     made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     made.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -174,9 +174,9 @@ def stamping_socket():
 
 
 class CmWatch:
-    """CM messages as they arrive at either end of a wire, in order: (source address, name).
+    """The CM messages that arrive at either end of a wire, in order: (source address, name).
 
-    What a port sends passes by the packet sockets of its own end: both ends are watched.
+    A packet socket does not see what the port on its own end sends, so both ends are watched.
     """
 
     def __init__(self, hosts, interface):
@@ -198,7 +198,7 @@ class CmWatch:
         return [name for _, name in self.seen()]
 
     def seen_once(self):
-        """As seen(), without repeats: an end that waits long for its CPU is asked again."""
+        """Returns seen() without repeats: messages are sent again to an end that lacks a CPU."""
         return list(dict.fromkeys(self.seen()))
 
     def close(self):
@@ -207,12 +207,12 @@ class CmWatch:
 
 
 class Run:
-    """A process under way: pollux, unless another program is named."""
+    """A running process: pollux, unless another program is named."""
 
     def __init__(self, host, arguments, directory, program=POLLUX, environment=None):
-        # Telemetry's sockets among the test's own files.
+        # The telemetry sockets are created in the test's directory.
         environment = {**os.environ, "RUNTIME_DIRECTORY": str(directory), **(environment or {})}
-        # Named files rather than pipes: nobody has to read along.
+        # Files rather than pipes, so that no one has to read while the process runs.
         self.out, self.err = (tempfile.TemporaryFile("w+", dir=directory) for _ in range(2))
         self.process = subprocess.Popen(host.argv([program, *arguments]), stdin=subprocess.DEVNULL,
                                         stdout=self.out, stderr=self.err, cwd=directory,
@@ -241,8 +241,8 @@ class Run:
         return self.process.wait(timeout_s)
 
     def interrupt(self, number=signal.SIGINT):
-        """Returns the exit status."""
-        # The one who asked nsenter for it is replaced by it: the process is pollux itself.
+        """Sends a signal, waits for the end and returns the exit status."""
+        # nsenter replaces itself by the program (exec), so the process is pollux itself.
         self.process.send_signal(number)
         return self.wait()
 
@@ -255,7 +255,7 @@ class Run:
 
 
 class CommandTest(unittest.TestCase):
-    """A directory, and processes that do not outlive the test."""
+    """A test with a directory, and with processes that do not outlive it."""
 
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="plx"))
@@ -267,20 +267,22 @@ class CommandTest(unittest.TestCase):
         return run
 
     def finish(self, host, *arguments, **keywords):
-        """Runs to the end."""
+        """Runs a process to its end and returns it."""
         run = self.start(host, *arguments, **keywords)
         run.wait()
         return run
 
     def file(self, name, size):
-        """A file of bytes that repeat nowhere."""
+        """Creates a file of random bytes and returns its path."""
         path = self.directory / name
         path.write_bytes(random.Random(size).randbytes(size))
         return path
 
     def answered(self, command, *arguments):
-        """A run of `command` whom all of the workers answered that it asked: one that waits for
-        its CPU on a busy machine does not in time."""
+        """Returns a run of `command` that got an answer from every worker that it asked.
+
+        Repeats the run otherwise: on a busy machine a worker may answer too late for lack of a CPU.
+        """
         def run():
             asked = self.finish(Host(), command, *arguments)
             return asked if asked.process.returncode == 0 else None
@@ -288,29 +290,29 @@ class CommandTest(unittest.TestCase):
         return wait_for(f"an answer to {command}", run)
 
     def told(self, command, *arguments):
-        """The processes of the JSON object of `command`."""
+        """Returns the processes in the JSON object of `command`."""
         (line,) = self.answered(command, "--json", *arguments).stdout.splitlines()
         return json.loads(line)["processes"]
 
     def core_of(self, run):
-        """What the only worker of a pollux under way tells of its core."""
+        """Returns the core statistics of the only worker of a running pollux."""
         (process,) = self.told("stat", "--pid", run.process.pid)
         (worker,) = process["workers"]
         return worker["core"]
 
     def assert_sleeps_when_idle(self, run):
-        """That a worker with --idle sleep, whom nobody asks for anything, polls once a sleep."""
+        """Asserts that a worker with --idle sleep and without requests polls once per sleep."""
         before = self.core_of(run)
         wait_for("sleeps", lambda: self.core_of(run)["sleeps"] >= before["sleeps"] + 200)
         after = self.core_of(run)
         polls, busy, sleeps = (after[name] - before[name]
                                for name in ("polls", "busy_polls", "sleeps"))
-        # After work it polls 256 turns before it sleeps again. A timer that was cancelled may cost
-        # a turn more.
+        # After work it polls 256 times before it sleeps again. A cancelled timer may cost one more
+        # poll.
         self.assertLessEqual(polls, 2 * sleeps + 257 * (busy + 1))
 
     def assert_one_line(self, run, status, *words):
-        """That it failed with one line of its own on standard error, which has all the words."""
+        """Asserts that `run` ended with `status` and one line of error, which has all the words."""
         self.assertEqual(run.process.returncode, status, run.stderr)
         lines = run.stderr.splitlines()
         self.assertEqual(len(lines), 1, run.stderr)

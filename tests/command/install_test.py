@@ -1,4 +1,4 @@
-"""The installed command, as another user than who has built it meets it."""
+"""Tests the installed command as a user other than the one who built it."""
 
 import os
 import pathlib
@@ -35,7 +35,7 @@ class InstallTest(CommandTest):
 
     def test_run_uses_the_installed_libraries(self):
         self.install()
-        self.install()  # over itself
+        self.install()  # a second time over the first
         self.assertEqual(len(list(self.prefix.glob("**/*.new"))), 0)
         run = self.finish(Host(), "run", "--netdev", "lo", "--", "sh", "-c",
                           "echo $LD_LIBRARY_PATH", program=self.prefix / "bin/pollux")

@@ -1,4 +1,4 @@
-"""The manual pages: rendered without warnings, and with what --help says, all of it."""
+"""Tests that the manual pages render without warnings and contain the whole --help text."""
 
 import functools
 import os
@@ -12,7 +12,7 @@ from tests.command.harness import POLLUX
 
 PAGES = pathlib.Path("tools/pollux")
 SERVICES = ("nfsd", "serve")
-# A page is as wide as its longest paragraph, so that no line is broken.
+# Wider than the longest paragraph, so that no line is broken.
 ONE_LINE = 20000
 
 
@@ -30,7 +30,7 @@ def help_of(*command):
 
 
 def below(*command):
-    """The commands that this one's help lists."""
+    """Returns the commands that the help of `command` lists."""
     listed = re.search(r"^commands:\n((?:  .*\n)+)", help_of(*command), re.MULTILINE)
     return re.findall(r"^  (\S+) ", listed.group(1), re.MULTILINE) if listed else []
 
@@ -42,7 +42,7 @@ class ManualTest(unittest.TestCase):
         return found
 
     def commands(self):
-        """All commands, as lists of words."""
+        """Returns all commands as lists of words."""
         found = []
         for name in below():
             found += [[name]] + [[name, sub] for sub in below(name)]

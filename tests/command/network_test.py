@@ -1,4 +1,4 @@
-"""serve and its clients in two network namespaces, or two processes, over each kind of port."""
+"""Tests `serve` and its clients, as two processes or two hosts, over each kind of port."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from tests.command.harness import CLIENT, POLLUX, RPING, SERVER, CmWatch, wait_f
 from tests.command.networks import TAP, BridgedTaps, NetworkTest, SharedInterface, TwoHosts
 
 
-# A million bytes of the kernel's own, by TCP.
+# Programs that receive and send a million bytes by the kernel's TCP.
 TCP_SINK = """
 import socket, sys
 listener = socket.create_server((sys.argv[1], 9999))
@@ -26,7 +26,7 @@ TCP_SOURCE = ("import socket, sys; "
 
 
 class EveryCommand:
-    """The cases that each kind of port goes through."""
+    """The test cases that run on each kind of port."""
 
     def test_every_command_succeeds(self):
         server = self.serve()
@@ -50,8 +50,8 @@ class EveryCommand:
     def test_transfers_survive_a_lossy_wire(self):
         server = self.serve("--impair", "loss=0.01,seed=3")
         self.put_and_get((4 << 20) + 77, options=("--impair", "loss=0.01,seed=5"))
-        # The server asks for the bulk of the one and sends that of the other, so it is the side
-        # that repeats: of some 2,000 packets across two impairments it is certain to.
+        # The server reads the data of `put` and writes those of `get`, so it is the side that
+        # retransmits: with some 2,000 packets and two impairments it certainly does.
         self.assertGreater(self.stop(server)["retransmitted_packets"], 0)
 
     def test_file_names_with_arbitrary_bytes_are_shown_safely(self):
@@ -83,9 +83,9 @@ class EveryCommand:
 
 
 class MemifTest(EveryCommand, NetworkTest):
-    """Two processes and shared memory; any user may."""
+    """Two processes over shared memory, which needs no privileges."""
 
-    idle = ()  # as users run them
+    idle = ()  # without --idle, as users run it
 
     def setUp(self):
         super().setUp()
@@ -102,7 +102,7 @@ class VethTest(EveryCommand, TwoHosts):
             "--measure", "null", "--seconds", "0", "--count", "1000000000")))
         server.wait_for_line("connected")
         server.process.send_signal(signal.SIGSTOP)
-        # Whoever waits for a server that says nothing may leave all the same.
+        # A client that waits for a silent server can still be interrupted.
         self.assertEqual(bench.interrupt(), 1)
         self.assertIn("interrupted", bench.stderr)
         server.process.send_signal(signal.SIGCONT)
@@ -132,7 +132,7 @@ class VethTest(EveryCommand, TwoHosts):
 
     def test_interrupted_client_disconnects(self):
         server = self.serve()
-        # Ignored by whoever runs this under nohup, and by its children then.
+        # Under nohup this process and its children would ignore SIGHUP.
         self.addCleanup(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, signal.SIG_DFL))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
             watch = self.watch()
@@ -159,7 +159,7 @@ class VethTest(EveryCommand, TwoHosts):
         self.busy_client(watch).interrupt(signal.SIGKILL)
         server.wait_for_line(f"^connection .* to {CLIENT}:.* failed: ")
         self.assertNotIn("its last events", server.stderr)
-        # The next one is gone as it should be; of the other nobody needs to be told again.
+        # The next client disconnects, which is logged; the killed one is not logged again.
         self.asked("ping")
         server.wait_for_line(" gone$")
         self.stop(server)
@@ -175,10 +175,10 @@ class VethTest(EveryCommand, TwoHosts):
         self.stop(server)
 
     def assert_explained(self, words):
-        """That standard error has why a connection failed, and the end of its flight recorder."""
+        """Asserts that `words` has the reason of a failed connection and its last events."""
         self.assertRegex(words, "connection .* to .* failed: a work request failed: transport "
                                 "retry counter exceeded; its last events:")
-        # Whether anything was under way, or it was asked after a while whether it lives.
+        # A SEND if a call was under way; an RDMA WRITE if an idle connection was probed.
         for line in ("-> RC (SEND|RDMA WRITE) Only PSN", "timer: local ACK timeout",
                      "queue pair: ERR"):
             self.assertRegex(words, line)
@@ -198,7 +198,7 @@ class VethTest(EveryCommand, TwoHosts):
         self.busy_client(watch).interrupt(signal.SIGKILL)
         server.wait_for_line("its last events")
         self.assert_explained(server.stderr)
-        # It serves the next one.
+        # The server serves the next client.
         self.asked("ping")
         self.stop(server)
 
@@ -276,7 +276,7 @@ class VethTest(EveryCommand, TwoHosts):
                                    ("get", ("there", self.directory / "got"))):
             with self.subTest(command):
                 server = self.serve()
-                # Slow enough to be in its midst.
+                # With this loss the transfer is still under way when the link is removed.
                 run = self.start(self.client_host, *self.client_argv(
                     command, *arguments, options=("--impair", "loss=0.1,seed=1")))
                 server.wait_for_line("connected")
@@ -296,7 +296,7 @@ class VethTest(EveryCommand, TwoHosts):
 
 
 class Ipv6Test(EveryCommand, TwoHosts):
-    """The same between IPv6 addresses, and with the kernel's own IPv6 as a judge."""
+    """Hosts with IPv6 addresses, also tested against the kernel's own IPv6."""
 
     server_port = client_port = "net_af_packet0,iface=wire"
     server_address, client_address, prefix = "fd00::1", "fd00::2", "/64"
@@ -306,7 +306,7 @@ class Ipv6Test(EveryCommand, TwoHosts):
         server = self.serve("--address", f"{SERVER}/24")
         for size in (56, 4000):
             self.client_host.await_answer(f"ping -6 -n -c 3 -i 0.2 -s {size} fd00::1")
-        # Both families at one port.
+        # One port serves both address families.
         self.asked("ping")
         self.assertEqual(self.finish(self.client_host, "ping", "--port", self.client_port,
                                      "--address", f"{CLIENT}/24", SERVER).process.returncode, 0)
@@ -314,7 +314,7 @@ class Ipv6Test(EveryCommand, TwoHosts):
 
     def test_a_link_local_server_address_is_reached(self):
         server = self.serve("--mac", "02:00:00:00:00:01")
-        # As it follows from the MAC address.
+        # The link-local address is derived from the MAC address.
         run = self.client("ping", server="fe80::ff:fe00:1")
         self.assertEqual(run.process.returncode, 0, run.stderr)
         self.stop(server)
@@ -335,7 +335,7 @@ class Ipv6Test(EveryCommand, TwoHosts):
 
 class NetdevTest(EveryCommand, SharedInterface):
     def unreachables_sent(self, host):
-        """ICMP and ICMPv6 destination unreachable that the kernel has sent."""
+        """Returns how many ICMP and ICMPv6 destination unreachable messages the kernel has sent."""
         text = subprocess.run(host.argv(["cat", "/proc/net/snmp", "/proc/net/snmp6"]),
                               capture_output=True, text=True, check=True).stdout
         lines = [line.split() for line in text.splitlines()]
@@ -344,10 +344,11 @@ class NetdevTest(EveryCommand, SharedInterface):
         return sent + sum(int(line[1]) for line in lines if line[0] == "Icmp6OutDestUnreachs")
 
     def test_host_names_are_resolved(self):
-        """The resolver is asked; what it knows here stands in a file that is one process's."""
+        """Resolves names by the system's resolver, from an /etc/hosts for that process only."""
         if not self.client_host.shell("unshare -m mount --bind /dev/null /etc/hosts"):
             raise unittest.SkipTest("needs the right to mount")
-        # To this one the kernel has a way, by another interface, and looks there first.
+        # The kernel has a route to 2001:db8::1 by another interface, so it tries this address of
+        # both.test first.
         self.assertTrue(self.client_host.shell("ip addr add 2001:db8::2/64 dev lo nodad"))
         (self.directory / "hosts").write_text(
             f"{SERVER} server.test\nfd00::1 six.test\n2001:db8::1 both.test\n{SERVER} both.test\n")
@@ -430,11 +431,11 @@ class TapTest(EveryCommand, BridgedTaps, TwoHosts):
 
 
 class KernelPathTest(TapTest):
-    """The server's kernel lives at its port's addresses, behind a tap of its own."""
+    """A server whose kernel has its port's addresses too, on a tap of its own."""
 
     def make_network(self):
         server, client = super().make_network()
-        # The bridge's own kernel keeps silent; the client's asks.
+        # The server's kernel does not answer ARP on the bridge; the client's sends the requests.
         self.assertTrue(server.shell("ip link set bridge arp off"))
         self.assertTrue(client.shell("ip addr add 10.0.0.9/24 dev bridge;"
                                      "ip addr add fd00::9/64 dev bridge nodad"))

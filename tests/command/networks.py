@@ -1,4 +1,4 @@
-"""serve and its clients on the networks that tests make: one host, two, shared interfaces."""
+"""Runs `serve` and its clients on networks made by tests: one or two hosts, taps."""
 
 import contextlib
 import json
@@ -18,12 +18,11 @@ RTM_NEWLINK = 16
 
 
 class NetworkTest(CommandTest):
-    """What holds over every kind of port; its heirs say how to make it."""
+    """The part of the tests that is common to all ports; subclasses define port and network."""
 
     server_port = client_port = None
     server_address, client_address, prefix = SERVER, CLIENT, "/24"
-    # Several tests run at once: a command that polls while it is idle takes CPU time that others
-    # need.
+    # Several tests run at once: a command that polls while idle takes CPU time that others need.
     idle = ("--idle", "sleep")
 
     def setUp(self):
@@ -36,7 +35,7 @@ class NetworkTest(CommandTest):
         return Host(), Host()
 
     def place(self, port, address):
-        """The options that say where on the network a command is."""
+        """Returns the options for a command's port and address."""
         return ("--port", port, "--address", address + self.prefix, *self.idle)
 
     def serve(self, *arguments):
@@ -54,7 +53,7 @@ class NetworkTest(CommandTest):
         return self.finish(self.client_host, *self.client_argv(command, *arguments, **keywords))
 
     def asked(self, command, *arguments, options=()):
-        """The JSON object of a command that must succeed."""
+        """Returns the JSON object of a command, which must succeed."""
         run = self.client(command, *arguments, options=("--json", *options))
         self.assertEqual(run.process.returncode, 0, run.stderr)
         self.assertEqual(len(run.stdout.splitlines()), 1, run.stdout)
@@ -81,7 +80,7 @@ class NetworkTest(CommandTest):
 
 
 class TwoHosts(NetworkTest):
-    """Two network namespaces with a veth pair between them: `server` there, `client` here."""
+    """Two network namespaces, `server_host` and `client_host`, connected by a veth pair."""
 
     def make_network(self):
         if os.geteuid() != 0:
@@ -105,7 +104,7 @@ class TwoHosts(NetworkTest):
 
 
 class SharedInterface(TwoHosts):
-    """Both ends share the interface with their kernel."""
+    """Two hosts on which Pollux and the kernel share the interface."""
 
     def place(self, port, address):
         return ("--netdev", "wire", *self.idle)
@@ -119,8 +118,10 @@ class SharedInterface(TwoHosts):
 
 
 class BridgedTaps:
-    """Before TwoHosts or its heirs: each port is a tap that the kernel bridges to the wire as soon
-    as it appears."""
+    """A mixin to be listed before TwoHosts or a subclass of it.
+
+    Each port is a tap that the kernel bridges to the wire as soon as the tap appears.
+    """
 
     def make_network(self):
         if not pathlib.Path("/dev/net/tun").exists():
@@ -134,13 +135,13 @@ class BridgedTaps:
         return hosts
 
     def plug_in(self, host):
-        # The kernel tells of each link that appears: whoever looks for it now and then may be too
-        # late for the port's first three ARP requests when the machine is busy.
+        # The kernel reports each new link. Polling for the tap could be too late on a busy machine,
+        # and miss the port's first three ARP requests.
         links = host.link_events()
         done = threading.Event()
 
         def plug():
-            plugged = set()  # interface indexes: a tap that is made again gets a new one
+            plugged = set()  # interface indexes: a tap that is created again gets a new one
             while not done.is_set():
                 with contextlib.suppress(TimeoutError):
                     message = links.recv(1 << 16)

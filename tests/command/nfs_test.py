@@ -1,4 +1,4 @@
-"""pollux nfs: its subcommands, what is wrong with a command line, a server that is not there."""
+"""Tests the subcommands of pollux nfs, and its errors: usage, names, missing servers."""
 
 import json
 
@@ -7,7 +7,7 @@ from tests.command.harness import CommandTest, Host
 SUBCOMMANDS = ("ls", "get", "put", "stat", "rm")
 PLACE = ("--port", "net_null0", "--address", "10.0.0.2/24")
 URL = "nfs://10.0.0.1/srv/file"
-# Longer than a label may be: no resolver asks anybody for it.
+# Longer than a DNS label may be, so that the resolver sends no query for it.
 NOBODY = "x" * 64
 
 
@@ -54,7 +54,7 @@ class NfsTest(CommandTest):
         self.fails(1, ["put", *PLACE, "/nosuch/file", URL], "/nosuch/file", "No such file")
 
     def test_a_missing_mount_service_is_an_error(self):
-        # Nobody listens on this host's port 1.
+        # No program listens on port 1 of this host.
         arguments = ["stat", *PLACE, "--mount", "127.0.0.1:1"]
         self.fails(1, [*arguments, URL], "MOUNT service at 127.0.0.1, TCP port 1",
                    "Connection refused")

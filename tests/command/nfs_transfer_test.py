@@ -1,4 +1,4 @@
-"""pollux nfs on pollux nfsd: files there and back, errors, loss, restarts, and a power failure."""
+"""Tests pollux nfs with pollux nfsd: transfers, errors, loss, restarts, and a power failure."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from tests.command.harness import SERVER, wait_for
 
 MIB = 1 << 20
 USER = 4321
-# Where Debian has what only root needs.
+# Includes the directories in which Debian installs programs for root.
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 
 
@@ -21,14 +21,14 @@ class NfsOnNfsd(Exported):
         self.export.chmod(0o777)
 
     def nfs_argv(self, command, *operands, path="", options=()):
-        """Operands before the URL are a put's, those behind it a get's."""
+        """Returns a command line; `put` has its operands before the URL, `get` after it."""
         url = f"nfs://{SERVER}{self.export}/{path}"
         order = (*operands, url) if command == "put" else (url, *operands)
         return ("nfs", command, "--netdev", "wire", "--idle", "sleep", "--uid", USER, "--gid", USER,
                 "--timeout-ms", "60000", *options, *order)
 
     def nfs(self, command, *operands, **keywords):
-        """Its JSON object; it must succeed."""
+        """Returns the JSON object of a command, which must succeed."""
         argv = self.nfs_argv(command, *operands, **keywords)
         run = self.finish(self.client_host, *argv[:2], "--json", *argv[2:])
         self.assertEqual(run.process.returncode, 0, run.stderr)
@@ -51,7 +51,7 @@ class NfsTransferTest(NfsOnNfsd):
         return put
 
     def come(self):
-        """Bytes of files in the export."""
+        """Returns the number of bytes of the files in the export."""
         return sum(path.stat().st_size for path in self.export.iterdir())
 
     def test_files_are_put_got_listed_and_removed(self):
@@ -92,7 +92,7 @@ class NfsTransferTest(NfsOnNfsd):
     def test_a_transfer_survives_a_killed_server(self):
         server = self.nfsd("--json")
         sent = self.file("sent", 16 * MIB)
-        # Over a wire so bad that it takes long.
+        # The wire is so lossy that the transfer takes long.
         argv = self.nfs_argv("put", sent, path="file", options=("--impair", "loss=0.1,seed=1"))
         put = self.start(self.client_host, *argv[:2], "--json", *argv[2:])
         wait_for("data", lambda: put.process.poll() is not None or self.come() > 2 * MIB)
@@ -114,9 +114,9 @@ class NfsTransferTest(NfsOnNfsd):
 
 
 class PowerFailureTest(NfsOnNfsd):
-    """An export on a file system of its own, of which a copy is what a power failure leaves.
+    """An export on its own file system; a copy of the image is what a power failure leaves.
 
-    RFC 1813 section 4.8
+    Source: RFC 1813 section 4.8.
     """
 
     def setUp(self):
@@ -134,7 +134,7 @@ class PowerFailureTest(NfsOnNfsd):
         self.export.chmod(0o777)
 
     def mount(self, image, point):
-        # Nothing is stored because a while has passed.
+        # With commit=3600 the file system stores nothing just because time has passed.
         done = subprocess.run(["mount", "-o", "loop,commit=3600", image, point], check=False,
                               stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
@@ -146,7 +146,7 @@ class PowerFailureTest(NfsOnNfsd):
             subprocess.run(["umount", "-l", point], check=False)
 
     def left(self):
-        """What is there after a power failure at this moment, by name."""
+        """Returns {name: content} of the files that a power failure at this moment would leave."""
         copy = self.directory / "copy"
         shutil.copyfile(self.image, copy)
         point = self.directory / "left"
@@ -160,7 +160,8 @@ class PowerFailureTest(NfsOnNfsd):
         server = self.nfsd("--json")
         sent = self.file("sent", 100_001)
         self.nfs("put", sent, path="file")
-        # What nobody has answered for is lost: without this the other would prove nothing.
+        # A local write without a sync is lost. If it survived, the file of `put` would prove
+        # nothing.
         unsynced = self.export / "unsynced"
         unsynced.write_bytes(b"text")
         self.assertEqual(self.left(), {"file": sent.read_bytes()})

@@ -1,4 +1,4 @@
-"""pollux nfsd as its operator and its clients meet it."""
+"""Tests pollux nfsd from the operator's and from the clients' side."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def exchange_udp(host, port, message):
         end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with end:
         end.settimeout(TIMEOUT_S)
-        # Hears the address that was asked alone.
+        # The socket receives only from the address that was asked.
         end.connect((SERVER, port))
         end.send(message)
         return end.recv(1 << 16)
@@ -45,7 +45,7 @@ def exchange_udp(host, port, message):
 
 def call(host, port, program, version, procedure, arguments=b"", credential=(0, b""),
          exchange=exchange_tcp):
-    """The results of a procedure at the server."""
+    """Calls a procedure of the server and returns its results."""
     flavor, body = credential
     header = struct.pack(">8I", 7, 0, RPC_VERSION, program, version, procedure, flavor, len(body))
     reply = exchange(host, port, header + body + bytes(8) + arguments)
@@ -59,7 +59,7 @@ def mount_call(host, procedure, arguments=b""):
 
 
 def port_of(host, program, version, protocol=TCP):
-    """What a portmapper at the server says, asked by the same protocol; 0 for nowhere."""
+    """Returns the port from the server's portmapper, asked by `protocol`; 0 if there is none."""
     arguments = struct.pack(">4I", program, version, protocol, 0)
     exchange = exchange_tcp if protocol == TCP else exchange_udp
     return struct.unpack(">I", call(host, PORTMAP_PORT, PORTMAP_PROGRAM, PORTMAP_V2, GETPORT,
@@ -67,7 +67,7 @@ def port_of(host, program, version, protocol=TCP):
 
 
 def lock_call(host, port, handle):
-    """The status of an exclusive lock on a whole file, for root."""
+    """Requests an exclusive lock on a whole file as root and returns the status."""
     lock = (xdr_string("guest") + xdr_string(handle) + xdr_string("owner")
             + struct.pack(">IQQ", 7, 0, 0))
     answer = call(host, port, NLM_PROGRAM, NLM_V4, LOCK,
@@ -77,13 +77,13 @@ def lock_call(host, port, handle):
 
 
 def handle_of(mounted):
-    """The handle in the results of MNT."""
+    """Returns the file handle in the results of MNT."""
     size, = struct.unpack(">I", mounted[4:8])
     return mounted[8:8 + size]
 
 
 def share_call(host, port, handle, owner="owner"):
-    """The status of a share that denies nothing."""
+    """Requests a share that denies nothing and returns the status."""
     answer = call(host, port, NLM_PROGRAM, NLM_V4, SHARE,
                   xdr_string("cookie") + xdr_string("guest") + xdr_string(handle)
                   + xdr_string(owner) + struct.pack(">3I", 0, 1, 0), (AUTH_SYS, bytes(20)))
@@ -97,7 +97,7 @@ def xdr_string(text):
 
 class NfsdTest(Exported):
     def mount(self, path):
-        """The status, and the root's handle."""
+        """Mounts `path`; returns the status and the results with the root's handle."""
         answer = mount_call(self.client_host, MNT, xdr_string(path))
         status, = struct.unpack(">I", answer[:4])
         return status, answer[4:] if status == 0 else b""
@@ -127,7 +127,7 @@ class NfsdTest(Exported):
         self.assertRegex(shown.stdout, r"calls/null +5")
         answer = self.stop(server)
         self.assertEqual(answer["calls"], 5)
-        # Handles are the same after a restart, and the list of who mounted what is not theirs.
+        # Handles are the same after a restart and do not depend on the list of mounts.
         server = self.nfsd("--json")
         self.assertEqual(self.mount(str(self.export)), (0, root))
         self.stop(server)
@@ -167,7 +167,7 @@ class NfsdTest(Exported):
         self.assertFalse((self.directory / "key").exists())
 
     def test_the_server_starts_while_the_interface_has_no_address(self):
-        """While it starts: before it tells them, or later on a busy machine."""
+        """Removes the addresses during the start: before nfsd shows them, or later if busy."""
         server = self.start(self.server_host, *self.nfsd_argv())
         holds_port = f"grep -q ':{ROCE_PORT:04X} ' /proc/net/udp"
         wait_for("its UDP port", lambda: server.process.poll() is not None
@@ -184,7 +184,7 @@ class NfsdTest(Exported):
         self.assertEqual(port_of(self.client_host, MOUNT_PROGRAM, MOUNT_V3), MOUNT_PORT)
         self.assertEqual(port_of(self.client_host, NLM_PROGRAM, NLM_V4), 4046)
         self.assertEqual(port_of(self.client_host, NLM_PROGRAM, 3), 0)
-        # A directory is known, and is nothing to be locked.
+        # The handle of a directory is known, but a directory cannot be locked.
         handle = self.mount(str(self.export))[1]
         size, = struct.unpack(">I", handle[:4])
         known = handle[4:4 + size]

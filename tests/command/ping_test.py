@@ -1,4 +1,4 @@
-"""pollux ping as people know ping: a line a call, interval, count, deadline, threshold."""
+"""Tests the ping-like options of pollux ping: count, interval, deadline, threshold, output."""
 
 import json
 import re
@@ -71,7 +71,7 @@ class PingTest(CommandTest):
         (counts,) = re.findall(r"^(\d+) calls sent, (\d+) answered", run.stdout, re.MULTILINE)
         sent, answered = map(int, counts)
         self.assertEqual(answered, len(self.sequence(run)))
-        self.assertIn(sent, (answered, answered + 1))  # the interrupt may cut one off
+        self.assertIn(sent, (answered, answered + 1))  # the interrupt may end a call
 
     def test_an_interrupt_before_the_count_is_an_error(self):
         run = self.start(Host(), *self.argv("-i", "0.05", "-c", "100000"))
@@ -84,12 +84,12 @@ class PingTest(CommandTest):
         run = self.ping("-w", "20", "-i", "5")
         self.assertEqual((run.process.returncode, run.stderr), (0, ""))
         self.assertLessEqual(self.sequence(run)[-1], 4)
-        # With a count, each of the calls is to be answered by then.
+        # With a count, all calls must be answered by the deadline.
         self.assert_one_line(self.ping("-w", "20", "-i", "5", "-c", "1000"), 1,
                              "of 1000 calls were answered in time")
 
     def test_a_stopped_server_ends_ping_at_the_deadline(self):
-        # The connection, too, gives up after some seconds.
+        # The deadline is short, since the connection itself fails after some seconds.
         run = self.start(Host(), *self.argv("-w", "2", "-i", "0.1"))
         wait_for("an answer", lambda: self.sequence(run))
         self.server.process.send_signal(signal.SIGSTOP)
@@ -99,7 +99,7 @@ class PingTest(CommandTest):
             self.server.process.send_signal(signal.SIGCONT)
         (counts,) = re.findall(r"^(\d+) calls sent, (\d+) answered", run.stdout, re.MULTILINE)
         sent, answered = map(int, counts)
-        # None is under way if the server was stopped only after the end.
+        # No call is under way if the server was stopped only after the deadline.
         self.assertIn(sent - answered, (0, 1))
 
     def test_calls_above_the_threshold_fail(self):

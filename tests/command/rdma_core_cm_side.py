@@ -1,11 +1,13 @@
-"""Runs one side of a case of rdma-core's own tests of RDMA CM, with the device's port to itself.
+"""Runs one side of an RDMA CM case of rdma-core's own tests, on a port of its own.
 
-The suite makes both sides of one address by a fork; here each is a process on a port of its own.
+The suite forks the two sides, which share one address; here each side is a process with its own
+port.
 
 usage: rdma_core_cm_side.py TESTS_DIRECTORY DEVICE CASE SIDE OWN_ADDRESS PASSIVE_ADDRESS KEY MEETING
 
-SIDE is active or passive; MEETING the pickled barrier and queue by which the two meet, whose
-server knows KEY. The exit status is the suite's: 0, 2 for a failure, 5 for a case to skip.
+SIDE is active or passive. MEETING is a file with the pickled barrier and queue that synchronize the
+two sides; their server requires KEY. The exit status is the suite's: 0, 2 for a failure, 5 for a
+skipped case.
 """
 
 import multiprocessing
@@ -19,7 +21,7 @@ def main():
     multiprocessing.current_process().authkey = bytes.fromhex(key)
     with open(meeting, "rb") as file:
         syncer, notifier = pickle.load(file)
-    # The suite looks for its own modules both by themselves and in a package named `tests`.
+    # The suite imports its modules both directly and from a package named `tests`.
     sys.path[:0] = [os.path.dirname(directory), directory]
     from args_parser import parser  # pylint: disable=import-outside-toplevel
     sys.argv[1:] = ["--dev", device]
@@ -28,7 +30,7 @@ def main():
 
     made = base_rdmacm.AddrInfo
 
-    # Both sides know the passive one's address alone, and take it for their own.
+    # Both sides know only the passive side's address and use it as their own, so replace it.
     def addr_info(src=None, **others):
         return made(src=own if src == passive_address else src, **others)
 

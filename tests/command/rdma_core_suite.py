@@ -1,4 +1,4 @@
-"""Runs rdma-core's own tests of the libraries that its process has, as pyverbs reaches them.
+"""Runs rdma-core's own tests on the libraries that this process loads, by way of pyverbs.
 
 usage: rdma_core_suite.py TESTS_DIRECTORY DEVICE XML_FILE
 """
@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 def main():
     directory, device, xml = sys.argv[1:]
     helpers = runpy.run_path(os.path.join(ROOT, "tools/build/unittest_main.py"))
-    # The suite looks for its own modules both by themselves and in a package named `tests`.
+    # The suite imports its modules both directly and from a package named `tests`.
     sys.path[:0] = [os.path.dirname(directory), directory]
     from args_parser import parser  # pylint: disable=import-outside-toplevel
     sys.argv[1:] = ["--dev", device]

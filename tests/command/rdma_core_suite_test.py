@@ -1,5 +1,7 @@
-"""rdma-core's own tests, as Debian ships them with pyverbs, on one port that loops back; those of
-RDMA CM, whose two sides are processes of their own, on a port for each."""
+"""Runs rdma-core's own tests, which Debian ships with pyverbs, on one port that loops back.
+
+The two sides of an RDMA CM case are two processes, each on a port of its own.
+"""
 
 import gzip
 import multiprocessing.managers
@@ -14,22 +16,22 @@ import xml.etree.ElementTree
 from tests.command.harness import CLIENT, SERVER, TIMEOUT_S
 from tests.command.run_test import RunTest
 
-PYTHON = "/usr/bin/python3"  # the one that Debian's modules are for
+PYTHON = "/usr/bin/python3"  # the version for which Debian builds its modules
 SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
 DRIVER = os.path.abspath("tests/command/rdma_core_suite.py")
 CM_SIDE = os.path.abspath("tests/command/rdma_core_cm_side.py")
 PASSING = pathlib.Path("tests/command/rdma_core_passing.txt")
-# In sysfs, which knows the kernel's devices alone. The suite takes from there the address for the
-# two processes of its cases of RDMA CM.
+# The suite looks in sysfs, which has only the kernel's devices, for the address that the two
+# processes of its RDMA CM cases use.
 NO_INTERFACE = "Device pollux0 doesn't have net interface"
 CM_CASES = {f"test_rdmacm_{name}" for name in (
     "sync_traffic", "async_traffic", "async_reject_traffic", "async_multicast_traffic",
     "async_ex_multicast_traffic", "async_traffic_external_qp", "async_udp_traffic", "async_read",
     "async_write")}
 LEAVING_CASE = "test_rdmacm_async_ex_leave_multicast_traffic"
-FAILED = 2  # the exit status of a side
-LEFT_ALONE_S = 15  # as in the suite: until the sender ends whose datagrams nobody receives
-# Why cases may be skipped. What Pollux does not announce:
+FAILED = 2  # the exit status of a side that failed
+LEFT_ALONE_S = 15  # as in the suite: a sender without a receiver ends after it
+# Accepted reasons for a skipped case. First: features that Pollux does not announce.
 NOT_ANNOUNCED = (
     "Create Extended CQ is not supported",  # with timestamps
     "Create QP type 8 is not supported",  # raw packets
@@ -43,14 +45,14 @@ NOT_ANNOUNCED = (
     "Parent Domain is not supported",
     "Query device real time is not supported",
 )
-# What the machine lacks, or the network that this test makes:
+# Second: features that this machine, or the network of this test, lacks.
 NOT_THERE = (
     "Allocating dmabuf is not supported",
     "PCI device must be passed",
     "There are no huge pages",
     "cuda-python",
 )
-# And what is about the drivers of certain devices.
+# Third: cases for the drivers of certain devices.
 OTHER_DEVICES = re.compile("MLX5|mlx5|EFA")
 
 
@@ -60,7 +62,7 @@ def has_pyverbs():
 
 
 def copy_suite(directory):
-    """Debian compresses the larger files of what it ships as documentation."""
+    """Copies the suite and unpacks its larger files, which Debian compresses as documentation."""
     directory.mkdir()
     for path in SUITE.iterdir():
         if path.suffix == ".gz":
@@ -70,7 +72,7 @@ def copy_suite(directory):
 
 
 def results(path):
-    """{case: (what became of it: passed, skipped or failure; why)}"""
+    """Returns {case: (outcome, reason)}; the outcome is passed, skipped or failure."""
     found = {}
     for case in xml.etree.ElementTree.parse(path).iter("testcase"):
         outcome = next(iter(case), None)
@@ -116,10 +118,10 @@ class SuiteTest(RdmaCoreTest):
 
 class CmCasesTest(RdmaCoreTest):
     def start_sides(self, case, timeout_s):
-        """Its passive and its active side, under way; they wait for each other for so long."""
+        """Starts and returns the passive and the active side, which wait so long for each other."""
         meeting = self.enterContext(multiprocessing.managers.SyncManager(authkey=self.key))
         path = self.directory / f"{case}.meeting"
-        # Gone with the last reference, also while a side is about to take one.
+        # The manager deletes objects without a reference, even if a side is about to take one.
         self.meeting = meeting.Barrier(2, timeout=timeout_s), meeting.Queue()
         path.write_bytes(pickle.dumps(self.meeting))
         return [self.run_program(host, PYTHON, CM_SIDE, self.directory / "tests", "pollux0", case,
@@ -142,5 +144,5 @@ class CmCasesTest(RdmaCoreTest):
     def test_no_multicast_message_arrives_after_leaving(self):
         passive, active = self.start_sides(LEAVING_CASE, LEFT_ALONE_S)
         self.assertEqual(active.wait(), FAILED, active.stdout + active.stderr)
-        # It waits for a datagram, or on a machine with much else to do has come too late to do so.
+        # It still waits for a datagram, or on a busy machine it came too late to wait, and failed.
         self.assertIn(passive.process.poll(), (None, FAILED), passive.stdout + passive.stderr)

@@ -1,4 +1,4 @@
-"""A Kerberos realm of a test's own: a KDC, a service with a keytab, a user with a ticket."""
+"""Creates a Kerberos realm for a test: a KDC, a service with a keytab, a user with a ticket."""
 
 import pathlib
 import shutil
@@ -7,7 +7,7 @@ import unittest
 
 from tests.command.harness import wait_for
 
-# Where Debian has what only root needs.
+# Includes the directories in which Debian installs programs for root.
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 REALM = "BLOCKS.TEST"
 KDC = "127.0.0.1:8888"
@@ -42,7 +42,7 @@ KDC_CONF = """
 
 
 class Realm:
-    """Its KDC runs on `host`, whose programs alone can ask it."""
+    """A realm whose KDC runs on `host` and can be reached only by programs there."""
 
     def __init__(self, directory, host, service, user):
         self.host = host
@@ -71,7 +71,7 @@ class Realm:
         self.kdc = subprocess.Popen(host.argv([self.tools["krb5kdc"], "-n"]),
                                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                     stderr=subprocess.DEVNULL, env=self.environment)
-        # Refused until the KDC listens.
+        # Fails until the KDC listens.
         wait_for("a ticket", lambda: self.completed("kinit", user, text="password\n",
                                                     host=host).returncode == 0)
 

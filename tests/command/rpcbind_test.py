@@ -1,4 +1,4 @@
-"""Services that are registered with, and found by, a real rpcbind."""
+"""Tests services that register with a real rpcbind and are found by it."""
 
 import shutil
 import socket
@@ -10,20 +10,20 @@ from tests.command.blocks import Blocks
 from tests.command.harness import CLIENT, SERVER, TIMEOUT_S, MountedHost, wait_for
 from tests.command.networks import SharedInterface
 
-# Where Debian has what only root needs.
+# Includes the directories in which Debian installs programs for root.
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
-STATUS_PROGRAM = "100024"  # NSM's
+STATUS_PROGRAM = "100024"  # of NSM
 
 
 class WithRpcbind(SharedInterface):
-    """An rpcbind at the server's addresses, for the kernel's part of the host."""
+    """Two hosts, with an rpcbind on the kernel's sockets of the server."""
 
     def make_network(self):
         for tool in ("rpcbind", "rpcinfo"):
             if shutil.which(tool, path=SYSTEM_PATH) is None:
                 raise unittest.SkipTest(f"needs the command {tool}")
         server, client = super().make_network()
-        # Its socket has a place of its own in the file system, so a /run of its own too.
+        # rpcbind's socket has a fixed path below /run, so the host gets a /run of its own.
         script = f"mount -t tmpfs none /run; echo there; PATH={SYSTEM_PATH}; exec rpcbind -f"
         holder = subprocess.Popen(server.argv(["unshare", "-m", "sh", "-ec", script]),
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -32,7 +32,7 @@ class WithRpcbind(SharedInterface):
         self.addCleanup(holder.kill)
         if holder.stdout.readline() != "there\n":
             raise unittest.SkipTest("needs the right to mount")
-        # unshare and sh have been replaced: the process is rpcbind itself.
+        # unshare and sh have replaced themselves by exec: the process is rpcbind itself.
         served = MountedHost(holder)
 
         def ready():
@@ -44,8 +44,10 @@ class WithRpcbind(SharedInterface):
         return served, client
 
     def registered(self, netid="rdma"):
-        """(program, version, netid, universal address) of what is there by RDMA, or of another
-        kind of netid."""
+        """Returns the registrations whose netid begins with `netid`, sorted.
+
+        Each is (program, version, netid, universal address).
+        """
         rpcinfo = shutil.which("rpcinfo", path=SYSTEM_PATH)
         text = subprocess.run(self.server_host.argv([rpcinfo]), capture_output=True, text=True,
                               check=True).stdout
@@ -54,7 +56,7 @@ class WithRpcbind(SharedInterface):
 
 
 class RpcbindTest(WithRpcbind):
-    """The commands' services."""
+    """The services of the pollux commands."""
 
     def test_a_registered_service_is_found(self):
         server = self.serve("--service-port", "4660", "--rpcbind")
@@ -67,7 +69,7 @@ class RpcbindTest(WithRpcbind):
         self.assert_one_line(self.client("ping", options=("--rpcbind", "--program", "100003",
                                                           "--version", "3")),
                              1, "no registration of program 100003 version 3", "rdma")
-        # What a killed one leaves behind is the next one's.
+        # The next server takes over the registrations that a killed one leaves behind.
         server.process.kill()
         server.process.wait()
         self.assertEqual(len(self.registered()), 2)
@@ -98,8 +100,11 @@ class RpcbindTest(WithRpcbind):
         self.assertFalse(left & {"100005", "100021", STATUS_PROGRAM}, left)
 
     def test_getaddr_does_not_return_rdma_addresses(self):
-        """Why services are looked up by DUMP: GETADDR answers for the transport that it is asked
-        by, whatever netid it is asked for (RFC 1833 section 2.2.1)."""
+        """Shows why services are looked up by DUMP.
+
+        GETADDR returns the address for the transport of the query, whatever netid it asks for
+        (RFC 1833 section 2.2.1).
+        """
         export = self.directory / "export"
         export.mkdir()
         server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep",
@@ -115,7 +120,7 @@ class RpcbindTest(WithRpcbind):
         self.stop(server)
 
     def getaddr(self, program, version, netid):
-        """RPCBPROC_GETADDR of this host's rpcbind, by TCP."""
+        """Calls RPCBPROC_GETADDR of the server host's rpcbind by TCP and returns the address."""
         def string(text):
             data = text.encode()
             return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
@@ -146,8 +151,10 @@ class RpcbindTest(WithRpcbind):
         self.assertEqual(rows, [(STATUS_PROGRAM, "1", "udp", "0.0.0.0.39.15")])
 
     def register_monitor(self, port):
-        """As rpc.statd would be in this host's rpcbind, by UDP: PMAPPROC_SET from a port of
-        root's."""
+        """Registers a status monitor in the server host's rpcbind, as rpc.statd would, by UDP.
+
+        Calls PMAPPROC_SET from a privileged port.
+        """
         with self.server_host.entered():
             end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with end:
@@ -180,7 +187,7 @@ class RpcbindTest(WithRpcbind):
 
 
 class RpcgenTest(WithRpcbind, Blocks):
-    """A program of rpcgen's."""
+    """The rpcgen example."""
 
     def test_a_registered_service_is_found(self):
         self.start_server(port="--netdev wire --service-port 4660 --rpcbind")
@@ -189,5 +196,5 @@ class RpcgenTest(WithRpcbind, Blocks):
                                              (program, "1", "rdma6", "fd00::1.18.52")])
         self.put_and_get(100_000, port="--netdev wire --rpcbind")
         self.assertIn("nobody", self.ask("who", server="fd00::1", port="--netdev wire --rpcbind"))
-        # Where the client is not told to ask, nothing listens.
+        # A client without --rpcbind uses the default port, on which nothing listens.
         self.assertIn("nothing listens there", self.ask("who", status=1))

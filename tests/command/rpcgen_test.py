@@ -1,4 +1,4 @@
-"""rpcgen's client and server over RPC-over-RDMA: calls, chunks, errors, many clients, restarts."""
+"""Tests the rpcgen example over RPC-over-RDMA: calls, chunks, errors, clients, restarts."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ BLOCK_MAX_BYTES = 1 << 20
 
 
 class RpcgenTest(Blocks):
-    """The program's own view of it."""
+    """The rpcgen example, tested by the output of its programs."""
 
     def test_blocks_of_every_size_round_trip(self):
         server = self.start_server()
@@ -42,13 +42,13 @@ class RpcgenTest(Blocks):
         self.assertEqual(self.ask("garbage"), "garbage: RPC: Server can't decode arguments\n")
         self.assertIn("there is no block", self.ask_client("get", "none", "file", status=1))
         self.assertIn("Timed out", self.ask("wait", "5000", options=("-t", "200"), status=1))
-        # The server is none the worse for it.
+        # The server still works afterwards.
         self.put_and_get(BLOCK_MAX_BYTES)
 
     def test_calls_with_a_zero_timeout_do_not_wait(self):
         self.start_server()
         self.assertIn("Timed out", self.ask("who", options=("-t", "0"), status=1))
-        # Of a server that is at work for longer than anybody waits here.
+        # The procedure takes longer than any test waits.
         self.assertIn("Timed out", self.ask("wait", "600000", options=("-t", "0"), status=1))
 
     def test_client_says_how_it_is_used(self):
@@ -72,7 +72,7 @@ class RpcgenTest(Blocks):
 
     def test_a_forked_child_cannot_call(self):
         self.start_server()
-        # What a thread of the parent's had in its hands at the fork is nobody's in the child.
+        # Memory that only another thread of the parent referred to has no reference in the child.
         self.environment = {**self.environment, "ASAN_OPTIONS": "detect_leaks=0"}
         self.assertRegex(self.ask("fork"), "^child: RPC: Unable to send\n"
                                            "child: .* forked .*\n"
@@ -80,7 +80,7 @@ class RpcgenTest(Blocks):
 
     def test_clients_in_several_threads_are_served(self):
         server = self.start_server()
-        # A CLIENT in each thread: connections of their own.
+        # Each thread has its own CLIENT, and so its own connection.
         self.assertEqual(self.ask("threads", 4, 20), "80 blocks\n")
         self.assertEqual(self.ask("changes"), "80 changes\n")
         self.assertIsNone(server.process.poll())
@@ -112,10 +112,10 @@ class RpcgenTest(Blocks):
 
 
 class RpcgenCaptureTest(Blocks):
-    """What captures show of it."""
+    """The rpcgen example, tested by captures of its frames."""
 
     def decoded(self, *arguments):
-        """What travels when a client runs, a line a frame."""
+        """Runs a client and returns its decoded frames, one per line."""
         capture = self.directory / "wire.pcapng"
         self.ask_client(*arguments, port=f"--netdev wire --capture {capture}")
         run = self.finish(self.client_host, "decode", "--brief", capture)

@@ -1,4 +1,4 @@
-"""RPCSEC_GSS over RPC-over-RDMA: krb5, krb5i and krb5p, with a KDC of the test's own."""
+"""Tests RPCSEC_GSS over RPC-over-RDMA: krb5, krb5i and krb5p, with a KDC of the test."""
 
 import signal
 import unittest
@@ -11,7 +11,7 @@ SERVICE = "store@server.test"
 
 
 class RpcsecGssTest(Blocks):
-    """The example's server and a client, who know each other by tickets."""
+    """The rpcgen example, whose server and client authenticate by Kerberos."""
 
     server_arguments = ("-p", SERVICE)
 
@@ -25,7 +25,7 @@ class RpcsecGssTest(Blocks):
         return ("-s", flavor, "-p", SERVICE)
 
     def captured(self, *arguments, flavor):
-        """What a client prints; what travels, one line per frame; and the bytes of all of it."""
+        """Returns a client's output, its decoded frames (one per line), and the capture's bytes."""
         capture = self.directory / "wire.pcapng"
         printed = self.ask(*arguments, options=self.secure(flavor),
                            port=f"--netdev wire --capture {capture}")
@@ -44,7 +44,7 @@ class RpcsecGssTest(Blocks):
                 for size in (0, 5, 4000, 1 << 20):
                     self.ask("block", size, options=options)
                 self.assertIn("name-3999\n", self.ask("names", "4000", options=options))
-                # Three connections, each with a context of its own.
+                # Each of the three connections has its own security context.
                 self.assertEqual(self.ask("threads", 3, 5, options=options), "15 blocks\n")
 
     def test_protected_data_is_not_reduced(self):
@@ -55,7 +55,7 @@ class RpcsecGssTest(Blocks):
                                                ("krb5p", False, False)):
             with self.subTest(flavor):
                 _, put, seen = self.captured("put", "block", text, flavor=flavor)
-                # An item of its own, or the whole call.
+                # A chunk holds either the data item alone or the whole call (RDMA_NOMSG).
                 self.assertEqual("RDMA_NOMSG" in put, not has_items, put)
                 self.assertEqual(sentence.encode() in seen, is_readable)
                 got, get, seen = self.captured("get", "block", flavor=flavor)
@@ -68,7 +68,7 @@ class RpcsecGssTest(Blocks):
         self.start_server()
         self.assertIn("no security context",
                       self.ask("who", options=("-s", "krb5i", "-p", "other@server.test"), status=1))
-        # Nor does it harm those who have one.
+        # A client with a ticket is still served.
         self.assertIn("alice", self.ask("who", options=self.secure("krb5i")))
 
     def test_a_restarted_server_gets_a_new_context(self):

@@ -1,4 +1,4 @@
-"""rping by the native API, both ends over shared memory: ports, bad wires, and how ends end."""
+"""Tests rping written with the native API over shared memory: ports, loss, and how ends exit."""
 
 import json
 
@@ -8,7 +8,7 @@ FIRST_LETTER, LAST_LETTER = ord("A"), ord("z")
 
 
 def expected_text(ping, size):
-    """What the original sends: its number, then letters that begin one later each time."""
+    """Returns the text of the original rping: its number, then letters, shifted by one per ping."""
     text = f"rdma-ping-{ping}: "
     span = LAST_LETTER - FIRST_LETTER + 1
     text += "".join(chr(FIRST_LETTER + (ping + i) % span) for i in range(size))
@@ -50,7 +50,7 @@ class RpingTest(CommandTest):
         answers = [json.loads(run.stdout) for run in (client, server)]
         for answer in answers:
             self.assertEqual((answer["ok"], answer["pings"]), (True, 50))
-        # Some 1,600 packets of data each way, and the server is who reads and writes.
+        # Each way has some 1,600 data packets, and the server issues the READs and WRITEs.
         self.assertGreater(answers[1]["retransmitted_packets"], 0)
         for way in ("sent", "received"):
             for kind, count in answers[1]["impaired"][way].items():
@@ -66,7 +66,7 @@ class RpingTest(CommandTest):
             answer = json.loads(run.stdout)
             self.assertEqual((answer["rp_cnp_handled"], answer["np_cnp_sent"]), (0, 0))
         with open(capture, "rb") as file:
-            # EtherType, version and header length, type of service with ECT(0).
+            # EtherType, then version and header length, then type of service with ECT(0).
             self.assertIn(b"\x08\x00\x45\x02", file.read())
 
     def test_a_failed_write_of_the_result_is_an_error(self):
@@ -102,7 +102,7 @@ class RpingTest(CommandTest):
         client.wait_for_line("^ping 100: ")
         self.assertEqual(client.interrupt(), 1)
         self.assertIn("interrupted", client.stderr.splitlines()[-1])
-        # Told by the DREQ, whichever step it was in.
+        # The DREQ may arrive in the midst of a ping, which is an error, or between two pings.
         self.assertIn(server.wait(), (0, 1))
         if server.process.returncode == 1:
             self.assertIn("disconnected in the midst of ping", server.stderr.splitlines()[-1])

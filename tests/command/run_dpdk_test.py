@@ -1,4 +1,4 @@
-"""pollux run: a program that uses DPDK itself, linked to its shared libraries or statically."""
+"""Tests `pollux run` with a program that itself uses DPDK, linked dynamically or statically."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""pollux run: tgt's iSER target, and libiscsi's tests of a disk on it."""
+"""Tests `pollux run` with tgt's iSER target, on whose disk libiscsi's tests run."""
 
 import os
 import shutil
@@ -10,14 +10,14 @@ from tests.command.run_test import RunTest
 PORT = 3260
 TARGET, INITIATOR = "iqn.2026-01.pollux:disk", "iqn.2026-01.pollux:client"
 DISK_SIZE = 16 << 20
-# They write and read blocks in all numbers up to 256, and compare. Those of the other commands have
-# a case that makes libiscsi crash over iSER: it queues more commands than libiscsi has buffers.
+# These tests write and read 1 to 256 blocks and compare them. The tests of other commands have a
+# case that crashes libiscsi over iSER, because it queues more commands than libiscsi has buffers.
 TESTS = ("Read16", "Write16", "WriteVerify16", "Verify16", "OrWrite", "CompareAndWrite",
          "Mandatory", "TestUnitReady")
 
 
 class IserTest(RunTest):
-    timeout_s = 3 * TIMEOUT_S  # for some 2,500 commands one after the other
+    timeout_s = 3 * TIMEOUT_S  # for some 2,500 commands in sequence
 
     def setUp(self):
         super().setUp()
@@ -28,7 +28,7 @@ class IserTest(RunTest):
         (self.directory / "disk").write_bytes(bytes(DISK_SIZE))
 
     def administer(self, mode, operation, *options):
-        """Whether it did."""
+        """Returns whether tgtadm succeeded."""
         return subprocess.run(
             ["tgtadm", "-C", "0", "--lld", "iser", "--mode", mode, "--op", operation, "--tid", "1",
              *options], env={**os.environ, "TGT_IPC_SOCKET": str(self.control)},
@@ -44,9 +44,9 @@ class IserTest(RunTest):
         self.assertTrue(self.administer("target", "bind", "--initiator-name", INITIATOR))
 
     def passes(self, test):
-        """Whether it ran: libiscsi gives up a command over iSER that takes a second."""
-        # It takes a list that it adds to for empty when malloc() gives it cleared memory: this
-        # makes it so.
+        """Returns whether the test ran: libiscsi gives up an iSER command that takes a second."""
+        # It uses a list without initializing it, which works only if malloc() returns zeroed
+        # memory; MALLOC_PERTURB_=255 makes malloc() do that.
         run = self.run_program(self.client_host, "env", "MALLOC_PERTURB_=255", "iscsi-test-cu",
                                "--dataloss", "-i", INITIATOR, "--test", f"ALL.{test}",
                                f"iser://{self.address}:{PORT}/{TARGET}/1")

@@ -1,7 +1,7 @@
-"""pollux run: programs over a wire that loses every hundredth frame.
+"""Tests `pollux run` with programs over a wire that loses 1 % of the frames.
 
-Those that send datagrams once, or over UC, have no such test, since they wait for ever for what is
-lost: udaddy, mckey, perftest and the pingpongs over UC and UD, libfabric's datagrams.
+Programs that send each datagram once, or use UC, are not tested here, because they wait for ever
+for a lost message: udaddy, mckey, perftest and the pingpongs over UC and UD, libfabric's datagrams.
 """
 
 from tests.command import run_perftest_test as perftest
@@ -10,14 +10,17 @@ from tests.command import run_test as basic
 
 
 class OverLoss:
-    """Before a class of tests: each end loses of what it sends and of what it receives."""
+    """A mixin to be listed before a test class: each end loses packets in both directions."""
 
     port_options = (*basic.RunTest.port_options, "--impair", "loss=0.01")
 
 
 class PingpongOverLossTest(OverLoss, basic.PingpongTest):
-    """One side of a pingpong is gone when it has all that it waits for: where its last
-    acknowledgement is lost, nobody is left to repeat it to the other."""
+    """Pingpongs over a lossy wire, where one of the two sides may fail at the end.
+
+    A side exits when it has all its messages. If its last acknowledgement is lost, no one is left
+    to repeat it, and the other side fails.
+    """
 
     count = "500"
     test_unreliable_transports_work = None

@@ -1,5 +1,4 @@
-"""pollux run: MPI programs, compiled and started by MPICH and by Open MPI, whose ranks meet by UCX
-over verbs."""
+"""Tests `pollux run` with MPI programs of MPICH and Open MPI, whose ranks use UCX over verbs."""
 
 import os
 import shutil
@@ -13,10 +12,10 @@ SOURCE = os.path.abspath("tests/command/mpi_program.c")
 
 
 class MpiTest(RunTest):
-    """Its heirs say who compiles and launches, and how a launcher is called."""
+    """An MPI program of two ranks; subclasses define compiler, launcher and its arguments."""
 
     compiler = launcher = None
-    agent_options = 0  # before the host's name
+    agent_options = 0  # the number of options before the host's name
 
     def setUp(self):
         super().setUp()
@@ -25,13 +24,13 @@ class MpiTest(RunTest):
                 self.skipTest(f"needs the command {tool}")
 
     def launch(self, agent, transports):
-        """The launcher's arguments up to the program of each rank."""
+        """Returns the launcher's arguments before the program of each rank."""
         raise NotImplementedError
 
     def run_ranks(self, transports):
         program, agent = self.directory / "program", self.directory / "agent"
         subprocess.run([self.compiler, SOURCE, "-o", program], check=True)
-        # Called as ssh is. The rank of the launcher's own host starts without it.
+        # The agent is called like ssh; the launcher starts the rank of its own host without it.
         enter = " ".join(self.client_host.argv(["sh", "-c"]))
         agent.write_text(f'#!/bin/sh\nshift {self.agent_options + 1}\nexec {enter} "$*"\n')
         agent.chmod(0o755)
@@ -40,7 +39,7 @@ class MpiTest(RunTest):
         try:
             status = run.wait(self.timeout_s)
         except subprocess.TimeoutExpired:
-            os.killpg(run.process.pid, signal.SIGKILL)  # the ranks too
+            os.killpg(run.process.pid, signal.SIGKILL)  # ends the ranks too
             raise
         self.assertEqual(status, 0, run.stdout + run.stderr)
         self.assertEqual(run.stdout, "all as expected\n", run.stderr)
@@ -48,7 +47,7 @@ class MpiTest(RunTest):
 
 class MpichTest(MpiTest):
     compiler, launcher = "mpicc.mpich", "mpiexec.hydra"
-    agent_options = 1  # -x
+    agent_options = 1  # ssh's option -x
 
     def launch(self, agent, transports):
         return ("-launcher", "ssh", "-launcher-exec", agent, "-localhost", self.meeting, "-hosts",
@@ -68,7 +67,7 @@ class OpenMpiTest(MpiTest):
     def launch(self, agent, transports):
         return ("--allow-run-as-root", "--mca", "plm_rsh_agent", agent, "--mca", "pml", "ucx",
                 "--mca", "osc", "ucx",
-                # Else each run removes the directory that all of this user's share.
+                # Otherwise each run removes the directory that all runs of this user share.
                 "--mca", "orte_tmpdir_base", self.directory,
                 "--host", f"{self.meeting},{CLIENT}", "-n", 2, "--map-by", "node",
                 "-x", f"UCX_TLS={transports},self", "-x", "UCX_NET_DEVICES=pollux0:1")

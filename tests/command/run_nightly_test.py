@@ -1,5 +1,7 @@
-"""pollux run: tests too slow for every change: programs over a lossy wire, and many clients in
-turn."""
+"""Tests of `pollux run` that are too slow for every change.
+
+They run programs over a lossy wire, and many clients in turn.
+"""
 
 from tests.command import run_mpi_test as mpi
 from tests.command import run_programs_test as programs

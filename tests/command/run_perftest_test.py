@@ -1,6 +1,7 @@
-"""pollux run: perftest, row by row; what its options cannot be combined with it says itself.
+"""Tests `pollux run` with perftest, one command line after the other.
 
-It moves data without looking at them, so that what is judged is that both sides end as they should.
+perftest itself rejects options that cannot be combined. It does not check the data that it moves,
+so the tests check only that both sides end successfully.
 """
 
 import re
@@ -10,7 +11,8 @@ import subprocess
 from tests.command.harness import TIMEOUT_S
 from tests.command.run_test import RunTest
 
-# A few messages each: what is tested is data, not rate. Of more than one packet where that differs.
+# Each row sends only a few messages, since its rate is not tested. A message has more than one
+# packet where that makes a difference.
 SEND = ("ib_send_lat -n 200", "ib_send_lat -n 100 -I 64 -s 64", "ib_send_lat -D 1",
         "ib_send_bw -n 200 -b -q 2", "ib_send_bw -n 100 -I 64 -s 64",
         "ib_send_bw -n 100 -e -s 4096", "ib_send_bw -n 100 --use-srq -q 2 -s 4096",
@@ -26,19 +28,20 @@ ATOMIC = ("ib_atomic_lat -n 200", "ib_atomic_lat -n 100 -e", "ib_atomic_lat -D 1
           "ib_atomic_bw -n 100 -b -q 2", "ib_atomic_bw -D 1")
 ALL_SIZES = tuple(f"ib_{verb}_{kind} -a -n 5" for verb in ("send", "write", "read")
                   for kind in ("lat", "bw"))
-# ib_atomic_bw -R crashes with the real libraries too.
+# ib_atomic_bw -R is missing, because it crashes with the real libraries too.
 BY_CM = ("ib_send_lat -n 100 -R", "ib_send_bw -n 100 -R -b -q 4", "ib_write_lat -n 100 -R",
          "ib_write_bw -n 100 -R", "ib_read_lat -n 100 -R", "ib_read_bw -n 100 -R",
          "ib_atomic_lat -n 100 -R")
-# No more than the receives that are posted and the frames that the interface holds: what an
-# unreliable connection loses, perftest awaits for ever.
+# Not more messages than there are posted receives and frames that the interface can hold: perftest
+# waits for ever for a message that an unreliable transport loses.
 UNRELIABLE = ("ib_send_lat -n 200 -c UD", "ib_send_lat -n 100 -c UC", "ib_send_lat -n 100 -c UD -R",
               "ib_send_bw -n 200 -c UC -s 1024", "ib_send_bw -n 200 -c UD -s 1024",
               "ib_send_bw -n 100 -c UC -s 1024 -b", "ib_send_bw -n 100 -c UD -s 1024 -b",
               "ib_send_bw -n 100 -c UD -s 1024 -R", "ib_write_lat -n 100 -c UC",
               "ib_write_bw -n 200 -c UC -s 1024", "ib_write_bw -n 100 -c UC -s 1024 -b")
 
-# How long it measures, how it waits, where what it sends lies: it puts the same on the wire.
+# Options for how long perftest measures, how it waits and where its data are; the packets are the
+# same.
 OF_THE_PROGRAM_ALONE = re.compile(" -[DIAe]")
 
 # Once or twice per size, perftest spends 0.2 s of CPU time measuring the CPU's frequency with
@@ -81,7 +84,7 @@ class PerftestTest(RunTest):
     def test_send_programs_work(self):
         self.perftest(SEND)
 
-    # It waits for either of its completion queues by one channel.
+    # ib_send_lat waits for both of its completion queues by one channel.
     def test_send_programs_work_with_completion_events(self):
         self.perftest(("ib_send_lat -n 100 -e",))
 
@@ -98,7 +101,7 @@ class PerftestTest(RunTest):
         self.timeout_s = 5 * TIMEOUT_S
         self.perftest(ALL_SIZES)
 
-    # The server ends its first listener and begins another, which its client does not wait for.
+    # The server closes its first listener and opens another, for which its client does not wait.
     def test_programs_connect_by_cm(self):
         self.perftest(BY_CM)
 
@@ -112,7 +115,7 @@ class PerftestTest(RunTest):
                 common = (program, "-x", self.gid, "-F", "-n", "100")
                 self.both(common, (*common, "--out_json", f"--out_json_file={report}",
                                    self.meeting))
-                # Names without quotation marks: no parser of JSON takes it.
+                # perftest writes names without quotation marks, which no JSON parser accepts.
                 text = report.read_text()
                 self.assertIn("results", text)
                 self.assertIn("n_iterations: 100", text.replace('"', ""))
@@ -120,7 +123,7 @@ class PerftestTest(RunTest):
 
 
 class OnAnotherWire:
-    """Before PerftestTest: without what makes no difference to the wire."""
+    """A mixin to be listed before PerftestTest: omits rows whose packets are not different."""
 
     test_send_programs_work_with_completion_events = None
     test_json_reports_are_written = None
@@ -130,7 +133,7 @@ class OnAnotherWire:
 
 
 class MulticastTest(RunTest):
-    # Its group is of IPv6, and so must its address be: the second one.
+    # The group address is IPv6, so the port's address must be IPv6 too: GID index 1.
     def test_multicast_messages_arrive(self):
         self.pingpong("ib_send_lat", "-x", "1", "-F", "-n", "50", "-c", "UD", "-g", "-s", "512")
 

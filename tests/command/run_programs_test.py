@@ -1,7 +1,7 @@
-"""pollux run: programs that stand on verbs by way of other libraries.
+"""Tests `pollux run` with programs that use verbs by way of other libraries.
 
-fi_pingpong (-c) and io_demo (-q) check what comes, and so does fio where it reads what comes, which
-is by SEND. ucx_perftest has no such check.
+fi_pingpong (-c) and io_demo (-q) check the data that they receive. fio checks only what it receives
+by SEND. ucx_perftest checks nothing.
 """
 
 import pathlib
@@ -14,11 +14,11 @@ from tests.command.harness import TIMEOUT_S, wait_for
 from tests.command.run_test import RunTest
 
 FIO_PORT = "8888"
-LISTENING = " 0A "  # in /proc/net/tcp
+LISTENING = " 0A "  # the state LISTEN in /proc/net/tcp
 
 
 class OverTcpTest(RunTest):
-    """Programs whose two sides meet on a TCP port of their own."""
+    """Programs whose two sides connect by a TCP port of their own."""
 
     tcp_port = None
 
@@ -27,7 +27,7 @@ class OverTcpTest(RunTest):
             try:
                 text = pathlib.Path(f"/proc/{server.process.pid}/net/{table}").read_text()
             except OSError:
-                return False  # it has just ended
+                return False  # the server has just ended
             if any(f":{self.tcp_port:04X} " in line and LISTENING in line
                    for line in text.splitlines()):
                 return True
@@ -61,7 +61,7 @@ class UcxTest(OverTcpTest):
 
 
 class UcxOverRdmaCmTest(RunTest):
-    """UCX connects queue pairs of its own by RDMA CM, with rdma_establish and rdma_init_qp_attr."""
+    """UCX over RDMA CM, with its own queue pairs, rdma_establish and rdma_init_qp_attr."""
 
     def io_demo(self, transports):
         if shutil.which("io_demo") is None:
@@ -84,7 +84,7 @@ class LibfabricTest(OverTcpTest):
     tcp_port = 47592
 
     def fi_pingpong(self, provider, endpoint, *options):
-        # With libfabric's own checks of what comes.
+        # -c makes libfabric check the received data.
         program = (*options, "fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", "5")
         self.both(program, (*program, self.address))
 
@@ -112,8 +112,11 @@ class LibfabricTest(OverTcpTest):
 
 
 class DaplTest(RunTest):
-    """uDAPL's own tests. Its servers make a queue pair before a peer comes, and accept with it on
-    the identifier of the peer's request."""
+    """uDAPL's own tests.
+
+    A server creates its queue pair before a peer connects, and accepts with that queue pair on the
+    identifier of the peer's request.
+    """
 
     def dapl_argv(self, program, *options):
         if shutil.which(program) is None:
@@ -129,26 +132,29 @@ class DaplTest(RunTest):
     def test_dtestcm_passes(self):
         program = self.dapl_argv("dtestcm")
         said = self.both((*program, "-s"), (*program, "-h", self.address))
-        self.assertIn("DAPL Connection Test Complete", said)  # it ends with 0 in any case
+        self.assertIn("DAPL Connection Test Complete", said)  # the exit status is always 0
 
 
 class DaplOverTcpTest(OverTcpTest, DaplTest):
-    """Those whose client first asks the server by TCP for its address. The server answers, and
-    listens in CM only after that: who stands between them passes the answer on when it does."""
+    """uDAPL's tests whose client first asks the server for its address by TCP.
+
+    The server answers first and listens in CM only afterwards. So the test relays the TCP
+    connection, and passes the answer on when the server listens in CM.
+    """
 
     tcp_port = 15828
     ANSWER_SIZE = 128
     test_dtestsrq_passes = test_dtestcm_passes = None
 
     def introduced(self, program, *options):
-        """What the client says; both must end well."""
+        """Runs both sides, which must succeed, and returns the client's output."""
         argv = self.dapl_argv(program, *options)
         server = self.start_server(*argv, "-s")
         with self.server_host.entered():
             to_server = self.enterContext(
                 socket.create_connection((self.meeting, self.tcp_port), TIMEOUT_S))
         answer = to_server.recv(self.ANSWER_SIZE, socket.MSG_WAITALL)
-        to_server.sendall(answer)  # dtestx's wants one too, and uses it for UD only
+        to_server.sendall(answer)  # dtestx's server wants one too, and uses it for UD only
         wait_for(f"{program} to listen in CM", lambda: self.listens_in_cm("server"))
         with self.client_host.entered():
             listener = self.enterContext(socket.create_server(("127.0.0.1", self.tcp_port)))
@@ -163,7 +169,7 @@ class DaplOverTcpTest(OverTcpTest, DaplTest):
         return said
 
     def test_dtest_passes(self):
-        # 20 writes of 64 KiB each way; 8 GB if it is not asked for less.
+        # 20 writes of 64 KiB each way; without these options dtest would move 8 GB.
         said = self.introduced("dtest", "-b", 65536, "-B", 20)
         self.assertIn("DAPL Test Complete. PASSED", said)
 
@@ -178,7 +184,7 @@ class FioTest(RunTest):
     def fio(self, verb, *options, size="2m", server_depth=1):
         common = ("fio", "--name=job", "--thread", "--ioengine=rdma", f"--port={FIO_PORT}",
                   "--bs=64k", f"--size={size}", f"--verb={verb}", *options)
-        # Who reads is the server, whatever the verb.
+        # The side with --rw=read is the server, whatever the verb is.
         self.both((*common, "--rw=read", f"--iodepth={server_depth}"),
                   (*common, "--rw=write", f"--hostname={self.address}", "--iodepth=4"))
 
@@ -188,15 +194,17 @@ class FioTest(RunTest):
     def test_fio_reads(self):
         self.fio("read")
 
-    # fio asks for no retry where its peer has no receive posted: all of them are posted before.
+    # fio requests no RNR retry, so the server posts all receives before the client sends.
     def test_fio_sends(self):
-        # Whoever writes would read it all again at the end, from nowhere.
+        # With do_verify the sender would read all data back at the end, which SEND cannot do.
         self.fio("send", "--verify=crc32c", "--do_verify=0", size="1m", server_depth=16)
 
 
 class QperfTest(OverTcpTest):
-    """Whose ver_ tests check what atomics return. Its UD tests take LIDs for addresses, by CM too,
-    which no RoCE device does."""
+    """qperf, whose ver_ tests check the results of atomics.
+
+    Its UD tests are not run: they use LIDs as addresses, also with CM, which no RoCE device has.
+    """
 
     tcp_port = 19765
 
@@ -208,9 +216,12 @@ class QperfTest(OverTcpTest):
             wait_for(test, lambda test=test: self.measured(test))
 
     def measured(self, test):
-        """Whether it was. It is not where the client connects before the server listens in CM,
-        since the server names its port before it does; and its next client waits in vain for the
-        port while that server waits for its connection."""
+        """Returns whether the test was measured.
+
+        It is not if the client connects before the server listens in CM, since the server sends its
+        port before it listens. The next client then waits in vain for a port, while that server
+        still waits for the first connection.
+        """
         client = self.finish_program(self.client_host, "qperf", self.meeting, "-cm1", "-t", 1, test)
         said = client.stdout + client.stderr
         if "Event rejected" in said or "server port: timed out" in said:
@@ -228,15 +239,17 @@ class QperfTest(OverTcpTest):
 
 class CmtimeTest(RunTest):
     def test_cmtime_works(self):
-        # It serves for ever.
+        # The server runs for ever.
         self.start_server("cmtime", "-b", self.address)
         client = self.finish_program(self.client_host, "cmtime", "-s", self.address, "-c", "20")
         self.assertEqual(client.process.returncode, 0, client.stdout + client.stderr)
 
 
 class StalledPeerTest(RunTest):
-    """One side loses its CPU again and again for longer than perftest asks to wait in all: eight
-    times 67 ms."""
+    """Programs of which one side is stopped repeatedly.
+
+    Each stop is longer than the total timeout that perftest sets: eight times 67 ms.
+    """
 
     STALL_S, BETWEEN_S = 0.7, 0.2
 

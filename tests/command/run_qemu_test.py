@@ -1,4 +1,4 @@
-"""pollux run: QEMU moves a running guest to another QEMU over RDMA."""
+"""Tests `pollux run` with QEMU, which migrates a running guest to another QEMU over RDMA."""
 
 import contextlib
 import json
@@ -55,14 +55,14 @@ table:
 
 
 class Monitor:
-    """Of a QEMU: its commands (QMP)."""
+    """The monitor of a QEMU, which takes commands (QMP)."""
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(TIMEOUT_S)
         self.socket.connect(str(path))
         self.lines = self.socket.makefile()
-        self.lines.readline()  # its greeting
+        self.lines.readline()  # the greeting of QEMU
         self.ask("qmp_capabilities")
 
     def close(self):
@@ -104,7 +104,7 @@ class MigrationTest(RunTest):
 
     def monitor(self, name):
         def connected():
-            # Its socket is there before it listens.
+            # QEMU creates the socket's file before it listens on it.
             with contextlib.suppress(ConnectionRefusedError):
                 return Monitor(self.directory / f"{name}.qmp")
 
@@ -118,7 +118,7 @@ class MigrationTest(RunTest):
         return path.read_bytes()
 
     def changes(self, monitor):
-        """Whether its guest does its work."""
+        """Waits until the guest changes its memory, which shows that it runs."""
         before = self.memory(monitor, CHANGING - 4, 4)
         return wait_for("changes of memory",
                         lambda: self.memory(monitor, CHANGING - 4, 4) != before)
@@ -135,7 +135,7 @@ class MigrationTest(RunTest):
                 for name, state in capabilities.items()])
         wait_for("the guest", lambda: any(self.memory(here, CHANGING, 4)))
         self.changes(here)
-        # It stops its guest for the last pass however long that may take.
+        # The guest may be stopped for the last pass for as long as that takes.
         here.ask("migrate-set-parameters", **{"downtime-limit": 100_000})
         here.ask("migrate", uri=f"rdma:{self.address}:{PORT}")
 

@@ -1,4 +1,4 @@
-"""pollux run: programs on ports of their own, taps that the kernel bridges to the wire."""
+"""Tests `pollux run` with programs on tap ports that the kernel bridges to the wire."""
 
 from tests.command import run_perftest_test as perftest
 from tests.command import run_programs_test as programs
@@ -7,16 +7,16 @@ from tests.command.networks import TAP, BridgedTaps
 
 
 class OverTap(BridgedTaps):
-    """Before a class of tests: the kernels have other addresses than the ports, on the bridges."""
+    """A mixin to be listed before a test class: the kernels have other addresses than the ports."""
 
     port_options = ()
     address, address6 = "10.0.1.1", "fd01::1"
-    gid = "1"  # the link-local address comes first
+    gid = "1"  # index 0 is the link-local address
 
     def make_network(self):
         hosts = super().make_network()
         for host, last in zip(hosts, "12"):
-            # A bridge that was not told has the least MAC of its ports, and they come and go.
+            # Without a configured MAC a bridge takes the lowest of its ports', which come and go.
             self.assertTrue(host.shell(
                 f"ip addr flush dev wire; ip link set bridge address 02:00:00:00:01:0{last};"
                 f"ip addr add 10.0.0.{last}/24 dev bridge;"
@@ -47,8 +47,11 @@ class UcxOverTapTest(OverTap, programs.UcxTest):
 
 
 class LibfabricOverTapTest(OverTap, programs.LibfabricTest):
-    """fi_pingpong uses one address over TCP and over RDMA: the server's kernel has that of its port
-    too, and the client's alone sends TCP there."""
+    """fi_pingpong, which uses one address both over TCP and over RDMA.
+
+    So the server's kernel also has the address of its port, and a rule of the client's kernel sends
+    TCP for that address to the server's kernel.
+    """
 
     def make_network(self):
         server, client = super().make_network()

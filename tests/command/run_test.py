@@ -1,4 +1,4 @@
-"""pollux run: programs that were made for libibverbs and librdmacm, as Debian ships them."""
+"""Tests `pollux run` with programs for libibverbs and librdmacm, as Debian ships them."""
 
 import contextlib
 import glob
@@ -14,7 +14,7 @@ import time
 from tests.command.harness import CLIENT, POLLUX, SERVER, TIMEOUT_S, wait_for
 from tests.command.networks import SharedInterface
 
-# Where perftest and the pingpongs of libibverbs listen for the other side, in /proc/PID/net/tcp.
+# The port in /proc/PID/net/tcp on which perftest and libibverbs' pingpongs wait for their clients.
 PERFTEST_LISTENS = f":{18515:04X} "
 TCP_LISTEN = " 0A "
 
@@ -30,7 +30,8 @@ int main(void) {
 """
 
 
-# Blocks it after the device is open, as rdma-core's libraries, which have no threads, allow.
+# Blocks the signal only after it has opened the device, which works with rdma-core's libraries,
+# since they have no threads.
 WAITS_FOR_SIGNAL = """#include <infiniband/verbs.h>
 #include <signal.h>
 #include <unistd.h>
@@ -48,7 +49,7 @@ int main(void) {
 """
 
 
-# Like uDAPL, which loads and unloads its providers, and libibverbs with them.
+# Loads and unloads libibverbs, as uDAPL does together with its providers.
 UNLOADS = """#include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -70,7 +71,7 @@ int main(void) {
 """
 
 
-# As rdma_client, but that it waits for SIGUSR1 before it sends. Until then rdma_server only waits.
+# Like rdma_client, but it waits for SIGUSR1 before it sends. Until then rdma_server only waits.
 WAITS_BEFORE_IT_SENDS = """#include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <signal.h>
@@ -113,8 +114,8 @@ int main(int argc, char** argv) {
 class RunTest(SharedInterface):
     port_options = ("--netdev", "wire")
     timeout_s = TIMEOUT_S
-    # The server's addresses over RDMA, the GID index of its IPv4 one, and where its kernel is met
-    # by TCP.
+    # The server's addresses for RDMA, the GID index of its IPv4 address, and the address of its
+    # kernel for TCP.
     address, address6, gid, meeting = SERVER, "fd00::1", "0", SERVER
 
     def setUp(self):
@@ -127,7 +128,8 @@ class RunTest(SharedInterface):
             self.skipTest("needs libraries that a program without sanitizers can load")
         hosts = super().make_network()
         for host in hosts:
-            # They come late and go first in the GID table: without them index 0 is IPv4's.
+            # Link-local addresses appear late and are first in the GID table; without them index 0
+            # is the IPv4 address.
             self.assertTrue(host.shell("ip link set wire addrgenmode none;"
                                        "ip addr flush dev wire scope link"))
         return hosts
@@ -143,7 +145,7 @@ class RunTest(SharedInterface):
         return run
 
     def end_all(self):
-        """Of what was started nothing runs on: the next program needs its port."""
+        """Ends all processes that were started, because the next program needs their ports."""
         while self.runs:
             self.runs.pop().close()
 
@@ -152,7 +154,7 @@ class RunTest(SharedInterface):
             self.skipTest("needs the command gcc")
 
     def compile(self, *options, text=DEVICES):
-        """A program, as it is one that prints how many devices there are."""
+        """Compiles and returns a program, by default DEVICES; returns None if that fails."""
         self.need_gcc()
         source, program = self.directory / "program.c", self.directory / "program"
         source.write_text(text)
@@ -166,25 +168,27 @@ class RunTest(SharedInterface):
         return run
 
     def listens(self, server, name):
-        """Whether the server waits for its client: on perftest's TCP port, or in CM."""
+        """Returns whether the server waits for its client, on perftest's TCP port or in CM."""
         for table in ("tcp", "tcp6"):
             try:
                 text = pathlib.Path(f"/proc/{server.process.pid}/net/{table}").read_text()
             except OSError:
-                return False  # it has just ended
+                return False  # the server has just ended
             if any(PERFTEST_LISTENS in line and TCP_LISTEN in line for line in text.splitlines()):
                 return True
         return self.listens_in_cm(name)
 
     def listens_in_cm(self, name):
-        """Queries the telemetry socket directly: running `pollux connections` for each poll takes
-        more CPU time."""
+        """Returns whether a process has a listener in CM.
+
+        It queries the telemetry socket: running `pollux connections` each time takes more CPU time.
+        """
         try:
             (path,) = glob.glob(f"{self.directory}/dpdk/{name}/*.v2")
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
                 asked.settimeout(TIMEOUT_S)
                 asked.connect(path)
-                asked.recv(1 << 16)  # a greeting
+                asked.recv(1 << 16)  # the greeting
 
                 def ask(topic, parameters):
                     asked.send(f"/pollux/{topic},{parameters}".encode())
@@ -192,17 +196,17 @@ class RunTest(SharedInterface):
 
                 def comm_ids():
                     after = 0
-                    while page := ask("connections", f"0,{after}"):  # which lists at most 512
+                    while page := ask("connections", f"0,{after}"):  # a page has at most 512
                         yield from page
                         after = page[-1]
 
                 return any(ask("connection", f"{comm_id},0").get("state") == "LISTEN"
                            for comm_id in comm_ids())
         except (OSError, ValueError, KeyError):
-            return False  # it has just begun or ended
+            return False  # the process has just begun or ended
 
     def start_server(self, *argv, name="server"):
-        """Returns when it listens; `name` tells it from others that run at the same time."""
+        """Starts a server and returns it when it listens; `name` must differ among running ones."""
         server = self.run_program(self.server_host, *argv, options=("--file-prefix", name))
 
         def ready():
@@ -215,7 +219,7 @@ class RunTest(SharedInterface):
         return server
 
     def both(self, server_argv, client_argv):
-        """Runs the two to their ends, which must be good; returns what the client printed."""
+        """Runs server and client, which must both succeed; returns the client's output."""
         server = self.start_server(*server_argv)
         client = self.finish_program(self.client_host, *client_argv)
         said = client.stdout + client.stderr
@@ -225,14 +229,14 @@ class RunTest(SharedInterface):
         return said
 
     def end_well(self, client, server):
-        """Whether the client, which has ended, and its server do."""
+        """Waits for the server; returns whether it and the client, which has ended, succeeded."""
         return client.process.returncode == 0 and server.wait(self.timeout_s) == 0
 
     def pingpong(self, program, *options):
         self.both((program, *options), (program, *options, self.meeting))
 
     def pingpongs(self, rows, *options):
-        """Each of the command lines with itself; one that fails does not keep the next."""
+        """Runs each command line as server and client, also after one has failed."""
         for row in rows:
             with self.subTest(row):
                 try:
@@ -311,7 +315,7 @@ class DeviceTest(RunTest):
         self.assert_finds_pollux(program)
         libasan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True,
                                  text=True, check=True).stdout.strip()
-        # As ASan itself advises.
+        # ASan's own advice is to preload it.
         self.assert_finds_pollux(program, environment={"LD_PRELOAD": libasan})
 
     def test_a_program_that_waits_for_a_signal_gets_it(self):
@@ -338,7 +342,7 @@ class DeviceTest(RunTest):
         server = self.start_server("ibv_rc_pingpong")
         client = self.finish_program(self.client_host, "ibv_rc_pingpong", SERVER)
         self.assertNotEqual(client.process.returncode, 0)
-        # Which connects first, and tells its client nothing any more.
+        # The server connects its queue pair first; it fails and does not answer its client.
         self.assertNotEqual(server.wait(), 0)
         self.assertIn("pollux: address handle: is_global is 0", server.stderr)
 
@@ -360,7 +364,7 @@ class TapTest(RunTest):
 
 
 class MemifTest(RunTest):
-    """Two processes that share memory. The server looks at its port before its client is there."""
+    """Two processes over shared memory; the server queries its port before a client exists."""
 
     port_options = ()
 
@@ -379,14 +383,14 @@ class MemifTest(RunTest):
 
 
 class PingpongTest(RunTest):
-    """The pingpongs of libibverbs with their checks of what comes."""
+    """The pingpongs of libibverbs, which check the data that they receive."""
 
     count = "200"
 
     def pingpongs(self, rows, *options):
         super().pingpongs(rows, "-c", "-g", self.gid, "-n", self.count, *options)
 
-    # -N: by the calls that build requests.
+    # -N uses the calls that build work requests (ibv_wr_*).
     def test_reliable_transports_work(self):
         self.pingpongs(("ibv_rc_pingpong", "ibv_rc_pingpong -e", "ibv_rc_pingpong -N",
                         "ibv_srq_pingpong", "ibv_srq_pingpong -e"))
@@ -422,7 +426,7 @@ class CmProgramsTest(RunTest):
     def test_multicast_messages_arrive(self):
         receiver = self.run_program(self.server_host, "mckey", "-m", "239.1.2.3", "-C", "5")
 
-        # Nobody answers for a group: what is sent before the receiver has joined is lost.
+        # Multicast is not acknowledged: messages sent before the receiver has joined are lost.
         def received():
             sender = self.finish_program(self.client_host, "mckey", "-m", "239.1.2.3", "-C", "5",
                                          "-s")
@@ -434,7 +438,7 @@ class CmProgramsTest(RunTest):
 
 
 class RefusedTest(RunTest):
-    """Programs for what Pollux has not: they say so, and so does Pollux where they do not."""
+    """Programs for features that Pollux lacks: the program, or else Pollux, reports it."""
 
     def assert_refused(self, words, *argv):
         run = self.finish_program(self.server_host, *argv)
@@ -446,7 +450,7 @@ class RefusedTest(RunTest):
         for program in ("raw_ethernet_bw", "raw_ethernet_lat", "raw_ethernet_fs_rate"):
             with self.subTest(program):
                 self.assert_refused("pollux: queue pair of type 8: only", program, *flow.split())
-        # Of itself, on any device: it forces a limit of its rate that it then has no use for.
+        # This program fails on any device: it always sets a rate limit that it then cannot use.
         self.assert_refused("SW Rate limiter", "raw_ethernet_burst_lat", *flow.split())
 
     def test_xrc_is_refused(self):
@@ -458,7 +462,7 @@ class RefusedTest(RunTest):
 
 
 class RdmaCmTest(RunTest):
-    STOP_S = 2  # longer than a peer that sends goes on for
+    STOP_S = 2  # longer than a sending peer retries
 
     def test_rping_connects_by_link_local_addresses(self):
         for host, last in ((self.server_host, 1), (self.client_host, 2)):
@@ -513,10 +517,10 @@ class RdmaCmTest(RunTest):
         self.assertEqual(server.wait(), 0, server.stdout + server.stderr)
 
     def test_a_perftest_server_ends_after_its_client_is_killed(self):
-        # It only waits for what its client says at the end.
+        # The server only waits for the client's last message.
         server = self.start_server("ib_write_bw", "-R", "-F", "-D", "600")
         client = self.run_program(self.client_host, "ib_write_bw", "-R", "-F", "-D", "600", SERVER)
-        # More than connecting takes.
+        # More packets than connecting takes.
         wait_for("writes", lambda: self.packets_received("server") > 1000)
         client.process.kill()
         client.wait()
@@ -533,11 +537,11 @@ class RdmaCmTest(RunTest):
         wait_for("the supervisor to end", lambda: self.supervisors() == 0)
 
     def supervisors(self):
-        """How many there are on the server's host."""
+        """Returns the number of supervisors on the server's host."""
         host = os.readlink(f"/proc/{self.server_host.holder.pid}/ns/net")
         count = 0
         for process in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it has just ended
+            with contextlib.suppress(OSError):  # the process has just ended
                 count += ((process / "comm").read_text() == "pollux_supervis\n" and
                           os.readlink(process / "ns/net") == host)
         return count
@@ -576,12 +580,13 @@ class RdmaCmTest(RunTest):
     def test_no_files_are_left(self):
         before = self.shared_files()
         self.rping("20")
-        # Nor of a program without --file-prefix, which DPDK would have share one with others.
+        # A program without --file-prefix leaves none either, although DPDK would make it share a
+        # prefix with others.
         self.assertEqual(self.finish_program(self.server_host, "ibv_devices").process.returncode, 0)
         self.assertEqual(os.listdir(self.directory / "dpdk"), [])
         made = {name for name in self.shared_files() - before
                 if "pollux" in name or "dpdk" in name}
-        # Tests that run at the same time remove theirs.
+        # Other tests that run at the same time remove their files later.
         wait_for(f"{made} to go", lambda: not made & self.shared_files())
 
     def shared_files(self):

@@ -1,4 +1,4 @@
-"""pollux run: a program that gives its first calls little time, as Valkey's client does."""
+"""Tests `pollux run` with a program that has short timeouts, like Valkey's client."""
 
 import shutil
 import subprocess
@@ -9,8 +9,8 @@ from tests.command.run_test import RunTest
 PORT = "7481"
 BUSY = 4
 
-# With an address it connects to it, allowing 100 ms to resolve it and 1 s to connect; without one
-# it serves whoever comes.
+# With an address the program connects to it, with timeouts of 100 ms for resolving and 1 s for
+# connecting; without one it serves all clients.
 PROGRAM = """#include <arpa/inet.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>

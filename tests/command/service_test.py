@@ -1,4 +1,4 @@
-"""The systemd units, and what a service tells the manager that has started it."""
+"""Tests the systemd units, and the notifications from a service to systemd."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import subprocess
 from tests.command.harness import POLLUX, CommandTest, Host
 
 UNITS = sorted(pathlib.Path("tools/systemd").glob("*.service"))
-MAX_EXPOSURE = 49  # systemd rates 5.0 and more as "MEDIUM" or worse
+MAX_EXPOSURE = 49  # in tenths; systemd rates 5.0 and more as "MEDIUM" or worse
 WATCHDOG_US = 600_000
 
 
@@ -21,7 +21,7 @@ class UnitsTest(CommandTest):
         return run.returncode, run.stdout + run.stderr
 
     def units(self):
-        """The units as instances, with this build's command."""
+        """Yields an instance of each unit, with this build's command."""
         self.assertEqual([unit.name for unit in UNITS],
                          ["pollux-nfsd@.service", "pollux-serve@.service"])
         for unit in UNITS:

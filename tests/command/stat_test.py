@@ -1,4 +1,4 @@
-"""pollux stat and connections beside running processes, and what is said of a killed peer."""
+"""Tests pollux stat and pollux connections with running, stopped and killed processes."""
 
 import glob
 import json
@@ -57,7 +57,7 @@ class StatTest(CommandTest):
                            f"{CLIENT}/24", "--root", self.root)
         other.wait_for_line("^serving ")
         shown = self.answered("connections")
-        # Its socket takes no more questions by now.
+        # By now the socket of the stopped process accepts no more queries.
         self.assertIn(f"pollux-{server.process.pid} does not answer", shown.stderr)
         self.assertIn(f"process {other.process.pid}", shown.stdout)
         server.process.send_signal(signal.SIGCONT)
@@ -86,7 +86,7 @@ class StatTest(CommandTest):
         self.assertEqual((gsi["qpn"], gsi["type"]), (1, "UD"))
         self.assertEqual((rc["type"], rc["state"], rc["peer"]), ("RC", "RTS", CLIENT))
         self.assertGreater(rc["rcvd_pkts"], 0)
-        # What one is told of goes on.
+        # The process goes on while it is queried.
         wait_for("more calls", lambda: self.calls(server) > worker["rpc"]["server/calls_received"])
         shown = self.answered("stat")
         for words in (f"process {server.process.pid}, the-server", "server/calls_received",
@@ -100,7 +100,7 @@ class StatTest(CommandTest):
     def test_idle_worker_sleeps(self):
         server = self.serve("--idle", "sleep")
         self.assert_sleeps_when_idle(server)
-        # It serves all the same.
+        # It still serves clients.
         listed = self.finish(Host(), "ls", *self.place("client"), SERVER)
         self.assertEqual(listed.process.returncode, 0, listed.stderr)
         self.assertEqual(server.interrupt(), 0, server.stderr)
@@ -125,14 +125,14 @@ class StatTest(CommandTest):
             self.assertIn(words, shown.stdout)
         client.interrupt()
         self.assertEqual(server.interrupt(), 0, server.stderr)
-        # What was there is gone with them.
+        # The files of both processes are removed at their end.
         self.assertEqual(glob.glob(f"{self.directory}/dpdk/*"), [])
 
     def test_watch_repeats_with_later_samples(self):
         server = self.serve()
 
         def watched():
-            """One that has looked twice; it ends when the worker does not answer in time."""
+            """Returns a watch that has sampled twice; None if it ended for lack of an answer."""
             watch = self.start(Host(), "stat", "--json", "--watch")
             wait_for("two looks", lambda: watch.stdout.count("\n") >= 2
                      or watch.process.poll() is not None)
@@ -146,7 +146,7 @@ class StatTest(CommandTest):
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
     def ask(self, process, command):
-        """The answer of DPDK's telemetry itself, which is JSON."""
+        """Returns the JSON answer of DPDK's telemetry to `command`."""
         (path,) = glob.glob(f"{self.directory}/dpdk/pollux-{process.pid}/*.v2")
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
             asked.connect(path)
@@ -181,7 +181,7 @@ class StatTest(CommandTest):
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
     def test_a_symbolic_link_disables_telemetry(self):
-        """That whoever made it could have led anywhere."""
+        """Checks that Pollux does not follow a link, which another user could point anywhere."""
         elsewhere = self.directory / "elsewhere"
         elsewhere.mkdir()
         (self.directory / "dpdk").symlink_to(elsewhere)

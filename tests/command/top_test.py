@@ -1,4 +1,4 @@
-"""pollux top with real traffic: in batches, and on the screen of a terminal that is resized."""
+"""Tests pollux top with real traffic, in batch mode and on a terminal that is resized."""
 
 import contextlib
 import fcntl
@@ -21,7 +21,7 @@ class Terminal:
         self.master, slave = pty.openpty()
         self.resize(rows, columns)
         self.text = ""
-        self.modes = termios.tcgetattr(slave)  # before the program changes them
+        self.modes = termios.tcgetattr(slave)  # as they were before the program changes them
         self.process = subprocess.Popen(
             [POLLUX, *arguments], stdin=slave, stdout=slave, stderr=slave, cwd=directory,
             env={**os.environ, "RUNTIME_DIRECTORY": str(directory)}, start_new_session=True,
@@ -36,7 +36,7 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def screen(self, holds):
-        """The lines of the first screen drawn from now on for which `holds(lines)`."""
+        """Waits for a new screen for which `holds(lines)` is true and returns its lines."""
         self.text = ""
         give_up = time.monotonic() + TIMEOUT_S
         while time.monotonic() < give_up:
@@ -83,8 +83,11 @@ class TopTest(CommandTest):
         server, client = self.busy()
 
         def both_processes_in_both_tables():
-            """A process whose worker waits long for its CPU is left out, and the calls begin some
-            time after the connection."""
+            """Returns the tables, or None if a process is missing or has no traffic yet.
+
+            top leaves out a process whose worker lacks a CPU for long, and the calls begin some
+            time after the connection.
+            """
             run = self.finish(Host(), "top", "--batch", "-n", "2", "-d", "1", "--sort", "peer")
             if run.process.returncode != 0 or run.stdout.count("2 processes") != 2:
                 return None

@@ -1,4 +1,4 @@
-"""What is wrong with a command line, a device or a file is said in one line."""
+"""Tests that an invalid command line, device or file gets one line of error."""
 
 import json
 import os

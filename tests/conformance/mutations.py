@@ -1,10 +1,11 @@
-"""The mutations of requirements.txt: for each row, how its code is broken, which its case notices.
+"""The mutations of requirements.txt: for each row, a change that breaks its code and that its test
+case must detect.
 
-An entry of mutations.txt begins with a line `ROW FILE`, the name of a row and a product source.
-Then come the lines that are replaced, each behind "- ", and those that replace them, each behind
-"+ ". The old text stands in the file exactly once; the blanks in front of its first line may be
-left out. In place of FILE and a replacement, `ROW none: why` says that there is no mutation.
-Blank lines separate entries.
+An entry of mutations.txt begins with a line `ROW FILE`: the name of a row and a product source. The
+lines to replace follow, each after "- ", and then their replacements, each after "+ ". The old text
+must occur exactly once in the file; the blanks before its first line may be left out. A line
+`ROW none: why`, without replacement lines, says that the row has no mutation. Blank lines separate
+entries.
 """
 
 import collections
@@ -12,7 +13,7 @@ import re
 
 from tests.conformance import requirements
 
-# `why` is empty where there is a mutation.
+# `why` is empty if there is a mutation.
 Mutation = collections.namedtuple("Mutation", "line row path old new why")
 
 HEAD = re.compile(r"([a-z0-9-]+) (\S+)")
@@ -20,7 +21,7 @@ NONE = re.compile(r"([a-z0-9-]+) none: (.+)")
 
 
 def parse(text):
-    """The mutations in their order, and complaints as strings."""
+    """Returns the mutations in their order, and errors as strings."""
     found, wrong = [], []
     lines = text.split("\n")
     at = 0
@@ -51,14 +52,14 @@ def parse(text):
 
 
 def apply(mutation, text):
-    """The mutated source; None when the old text does not stand in it exactly once."""
+    """Returns the mutated source, or None unless the old text occurs exactly once."""
     if text.count(mutation.old) != 1:
         return None
     return text.replace(mutation.old, mutation.new)
 
 
 def disagreements(mutations, rows, read):
-    """Complaints; `read` gives a file's text, None where there is none."""
+    """Returns errors as strings; `read` returns a file's text, or None if there is no such file."""
     wrong = []
     by_name = {row.name: row for row in rows}
     counts = collections.Counter(mutation.row for mutation in mutations)

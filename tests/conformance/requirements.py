@@ -1,22 +1,23 @@
-"""The requirements table and the citations in code and tests, held against each other.
+"""Checks the requirements table against the citations in code and tests.
 
-A row of requirements.txt: name | document | section | word | requirement | code | test | case.
-The name is the row's own. Code and test are files, several with blanks between. The case is the
-one that fails when the code breaks the requirement: a test target and Suite.Case, in one of the
-test files of the row. A requirement that is not met, or not by code of this tree, has "-" for
-code and case, and in place of tests "reason: " and why. A citation is "RFC 8166 section 4.5.2" in
-a comment; one "section" may be followed by several numbers.
+A row of requirements.txt is: name | document | section | word | requirement | code | test | case.
+The name is unique. Code and test are files, separated by blanks. The case is the test case that
+fails when the code breaks the requirement: a test target and Suite.Case, in one of the row's test
+files. A requirement that is not met, or not by code in this tree, has "-" as code and case, and
+"reason: " with the reason in place of the tests. A citation is "RFC 8166 section 4.5.2" in a
+comment; one "section" may be followed by several numbers.
 """
 
 import ast
 import collections
 import re
 
-# Whose citations in code and tests agree with the table both ways.
+# Documents whose citations must agree with the table: each citation has a row, and each row is
+# cited by its files.
 CITED = ("RFC 5042", "RFC 8166", "RFC 8167", "RFC 8267", "RFC 8797")
 DOCUMENTS = CITED + ("RFC 1813", "IB")
-# "defines": a section that says what things are, which code cites too. In the documents' own case:
-# RFC 1813 writes "must", the IB specification "shall".
+# "defines" marks a section that defines terms or formats, which code cites, too. The words are
+# written as in the document: RFC 1813 writes "must", the IB specification "shall".
 BINDING = ("MUST", "MUST NOT", "REQUIRED", "SHALL", "SHALL NOT", "must", "must not", "shall",
            "shall not")
 WORDS = BINDING + ("SHOULD", "SHOULD NOT", "MAY", "advises", "defines")
@@ -33,7 +34,7 @@ CASE = re.compile(r"(//[\w/]+:\w+) (\w+\.\w+)")
 
 
 def parse_table(text):
-    """The rows, and complaints as strings."""
+    """Returns the rows, and errors as strings."""
     rows, wrong = [], []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.startswith("#"):
@@ -73,13 +74,14 @@ def parse_table(text):
 
 
 def section_key(section):
-    """Annexes come after the chapters."""
+    """Returns a sort key that puts annexes after the chapters."""
     return tuple(1000 + int(part[1:]) if part[0] == "A" else int(part)
                  for part in section.split("."))
 
 
 def citations(text):
-    """Set of (document, section) that a source cites; comments may break a citation's line."""
+    """Returns the set of (document, section) that a source cites. A citation may continue in the
+    next line of a comment."""
     found = set()
     for match in CITATION.finditer(COMMENT.sub(" ", text)):
         if match.group(1) in CITED:
@@ -88,7 +90,7 @@ def citations(text):
 
 
 def disagreements(rows, cited):
-    """Complaints; `cited` maps each file to its citations()."""
+    """Returns errors as strings; `cited` maps each file to its citations()."""
     wrong = []
     named = collections.defaultdict(set)
     for row in rows:
@@ -106,7 +108,7 @@ def disagreements(rows, cited):
 
 
 def sources_of(build_text, target):
-    """The sources of a target as its BUILD.bazel lists them; empty when it is not there."""
+    """Returns the sources that BUILD.bazel lists for a target; empty if there is no such target."""
     for call in ast.walk(ast.parse(build_text)):
         if not isinstance(call, ast.Call):
             continue
@@ -120,7 +122,7 @@ def sources_of(build_text, target):
 
 
 def has_case(text, case):
-    """Whether a test source, C++ or Python, has Suite.Case."""
+    """Returns whether a test source, in C++ or Python, has Suite.Case."""
     suite, name = case.split(".")
     return bool(re.search(rf"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*{suite},\s*{name}\)", text) or
                 (re.search(rf"^class {suite}\b", text, re.M) and
@@ -128,7 +130,7 @@ def has_case(text, case):
 
 
 def missing_cases(rows, read):
-    """Complaints about rows whose case is not there; `read` gives a file's text."""
+    """Returns errors about rows whose case does not exist; `read` returns a file's text."""
     wrong = []
     for row in rows:
         if not row.case:

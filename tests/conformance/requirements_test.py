@@ -6,7 +6,7 @@ from tests.conformance import mutations, requirements
 
 TABLE = "tests/conformance/requirements.txt"
 MUTATIONS = "tests/conformance/mutations.txt"
-# All of whose citations must have a row. Other files may be named in the table too.
+# Every citation in these files must have a row. The table may name other files, too.
 SOURCES = ("oncrpc/*.h", "oncrpc/*.cc", "rpcrdma/*.h", "rpcrdma/*.cc", "rpcrdma/*/*.h",
            "rpcrdma/*/*.cc", "nfs/*/*.h", "nfs/*/*.cc", "tests/hostile/*.cc", "tests/sim/rpc_*",
            "tests/packet_path/*.cc")
@@ -19,7 +19,7 @@ def read(path):
 
 
 class TableTest(unittest.TestCase):
-    """The table of this tree."""
+    """Tests of the table in this tree."""
 
     def test_table_and_citations_agree(self):
         rows, wrong = requirements.parse_table(read(TABLE))

@@ -1,4 +1,5 @@
-"""Documents: links lead somewhere, command lines parse; files, options and functions exist."""
+"""Tests the documents: links lead somewhere, command lines parse, and files, options and functions
+exist."""
 
 import functools
 import glob
@@ -10,7 +11,7 @@ import subprocess
 import unittest
 
 POLLUX = os.path.abspath("tools/pollux/pollux")
-# The tree itself: of what a test depends on Bazel lays out links to it.
+# The source tree itself: Bazel's test directory has only links to the files that a test depends on.
 ROOT = pathlib.Path(os.path.realpath("README.md")).parent
 README_LINES_MAX = 120
 TOP_FOLDERS = ("cm", "compat", "docs", "examples", "nfs", "oncrpc", "rpcrdma", "stack", "tests",
@@ -28,21 +29,23 @@ LABEL = re.compile(r"//[\w/]*(?::[\w.-]+|/\.\.\.)?")
 OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*)")
 # A name with its class or namespace, and perhaps with arguments.
 MEMBER = re.compile(r"(?:\w+::)*(\w+)::(\w+)(?:\(.*\))?")
-# A class or function without one.
+# A class or function without its class or namespace.
 PLAIN_NAME = re.compile(r"([A-Z][a-z]+[A-Z]\w*)(?:\(.*\))?")
-# Before a block: the file that it shows, whole. Every block in one of these languages has one.
+# The comment before a block that names the file which the block shows as a whole. Every block in
+# one of SHOWN_LANGUAGES has one.
 SHOWN = re.compile(r"^<!-- (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN_LANGUAGES = ("c", "cpp")
 SOURCES = (".c", ".cc", ".h", ".x")
-# A word of a document that stands for what the reader puts there.
+# A word in a document that the reader replaces.
 PLACEHOLDER = re.compile(r"[A-Z]{2,}$")
 
-# Commands of others in the blocks, which are not looked into, and options of others: of systemctl,
-# DPDK and tgtd.
+# Commands of other projects, whose arguments are not checked, and options of other projects:
+# systemctl, DPDK and tgtd.
 OTHERS = {"bazel"}
 OPTIONS_OF_OTHERS = {"now", "in-memory", "iser"}
-# Where the options of tools/dev's commands stand, by their first option where that makes another
-# program of it. Of `test` they are Bazel's own.
+# The source that declares the options of each command of tools/dev. A command whose first option
+# starts another program has an entry with that option. A value that begins with "--" lists the
+# options; None means that there are none. The options of `test` are Bazel's own.
 DEV_OPTIONS = {
     "setup": None,
     "install": "--prefix",
@@ -65,7 +68,7 @@ DECLARED = re.compile(r'(?:add_argument\(|options\.\w+\(\s*)"(?:--)?([a-z][\w-]*
 
 
 def documents():
-    """All but CHANGELOG.md, which names what is no more."""
+    """Returns all documents except CHANGELOG.md, which names things that no longer exist."""
     return [path for path in sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").glob("*.md"))
             if path.name != "CHANGELOG.md"]
 
@@ -75,13 +78,14 @@ def read(path):
 
 
 def anchors(text):
-    """The anchors that a page's headings get."""
+    """Returns the anchors of a page's headings."""
     headings = HEADING.findall(FENCE.sub("", text))
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def command_lines(text):
-    """Those of shell blocks, and of spans that begin as one does; as lists of words."""
+    """Returns the command lines of shell blocks, and of spans that begin with `pollux` or
+    `tools/dev`, as lists of words."""
     found = []
     for language, block in FENCE.findall(text):
         if language == "sh":
@@ -94,7 +98,7 @@ def command_lines(text):
 
 
 def plain(words):
-    """Without what a shell takes away."""
+    """Returns the words without leading assignments and `sudo`."""
     while ASSIGNMENT.match(words[0]) or words[0] == "sudo":
         words = words[1:]
     return words
@@ -102,7 +106,7 @@ def plain(words):
 
 @functools.lru_cache(maxsize=None)
 def pollux_refuses(words):
-    """What the command says against its words; nothing when it understands them."""
+    """Returns the error that pollux prints for these arguments; empty if it accepts them."""
     end = words.index("--") if "--" in words else len(words)
     done = subprocess.run([POLLUX, *words[:end], "--help", *words[end:]], capture_output=True,
                           text=True, check=False)
@@ -123,7 +127,7 @@ def is_target(label):
 
 
 def dev_refuses(words):
-    """What is wrong with the words behind tools/dev; nothing when nothing is."""
+    """Returns the error in the arguments of tools/dev; empty if there is none."""
     command, arguments = words[0], words[1:]
     if command == "demo":
         return pollux_refuses(("demo", *arguments))
@@ -164,7 +168,7 @@ def file_names():
 
 
 def help_of(*command):
-    """The help of a command of pollux, and of those that it lists."""
+    """Returns the help of a command of pollux and of the commands that it lists."""
     text = subprocess.run([POLLUX, *command, "--help"], capture_output=True, text=True,
                           check=True).stdout
     listed = re.search(r"^commands:\n((?:  .*\n)+)", text, re.MULTILINE)
@@ -174,7 +178,8 @@ def help_of(*command):
 
 @functools.lru_cache(maxsize=None)
 def known_options():
-    """Those of pollux, of tools/dev and of the programs that it starts."""
+    """Returns the options of pollux, of tools/dev and of the programs that it starts, and
+    OPTIONS_OF_OTHERS."""
     places = {place for place in DEV_OPTIONS.values() if place and not place.startswith("--")}
     return OPTIONS_OF_OTHERS.union(
         OPTION.findall(help_of()), OPTION.findall(read(ROOT / "tools/dev")),
@@ -182,7 +187,7 @@ def known_options():
 
 
 def unknown_options(text):
-    """In spans, and in blocks that are not command lines to be parsed."""
+    """Returns the unknown options in spans and in blocks that are not parsed as command lines."""
     shown = spans(text) + [block for language, block in FENCE.findall(text) if language == "text"]
     return [f"--{name}" for part in shown for name in OPTION.findall(part)
             if name not in known_options()]
@@ -190,7 +195,8 @@ def unknown_options(text):
 
 @functools.lru_cache(maxsize=None)
 def is_member(owner, name):
-    """Whether a source defines `name` in that class or namespace, or has it beside its owner."""
+    """Returns whether a source defines `name` in that class or namespace, or declares `owner` and
+    contains `name`."""
     declared = re.compile(rf"\b(?:class|struct|enum class|namespace)\s+(?:\w+::)*{owner}\b")
     return any(f"{owner}::{name}" in text or
                (name in text and owner in text and declared.search(text) and
@@ -203,7 +209,7 @@ def is_name(name):
 
 
 def unknown_names(text):
-    """Of classes and functions."""
+    """Returns the unknown classes and functions in spans."""
     return [found[0] for found in map(MEMBER.fullmatch, spans(text))
             if found and not is_member(found[1], found[2])] + [
                 found[0] for found in map(PLAIN_NAME.fullmatch, spans(text))
@@ -211,7 +217,8 @@ def unknown_names(text):
 
 
 def unknown_files(text):
-    """Those of the tree, with their folders or by their names alone."""
+    """Returns the files in spans that the tree does not have, with their folders or by name
+    alone."""
     return [span for span in spans(text)
             if (PATH.fullmatch(span) and not glob.glob(str(ROOT / span))) or
             (FILE_NAME.fullmatch(span) and span not in file_names()
@@ -219,7 +226,8 @@ def unknown_files(text):
 
 
 def wrongly_shown(text):
-    """Files that are not shown as they are, and blocks of code that are no file's."""
+    """Returns the files that a block shows wrongly, and the first lines of code blocks that show no
+    file."""
     blocks = {block for _, block in SHOWN.findall(text)}
     return [file for file, block in SHOWN.findall(text) if block != read(ROOT / file)] + [
         block.partition("\n")[0] for language, block in FENCE.findall(text)
@@ -229,7 +237,7 @@ def wrongly_shown(text):
 class DocumentsTest(unittest.TestCase):
 
     def find_none(self, wrong):
-        """`wrong` names what is wrong with a text."""
+        """Asserts that `wrong(path, text)` returns nothing for each document."""
         self.assertEqual([f"{path.relative_to(ROOT)}: {what}"
                           for path in documents() for what in wrong(path, read(path))], [])
 
@@ -280,10 +288,11 @@ class DocumentsTest(unittest.TestCase):
 class CommandLinesTest(unittest.TestCase):
 
     def find_none(self, program, refuses, at_least):
-        """`refuses` says what is wrong with the words behind the program."""
+        """Asserts that `refuses`, which returns the error in a command line's arguments, accepts
+        all command lines of `program`, and that there are at least `at_least` of them."""
         lines = [(path, plain(words)) for path in documents()
                  for words in command_lines(read(path))]
-        # Some leave the command itself to the reader.
+        # In some command lines the command itself is a placeholder.
         lines = [(path, words) for path, words in lines if words[0] == program
                  and not (len(words) > 1 and PLACEHOLDER.match(words[1]))]
         self.assertGreaterEqual(len(lines), at_least)

@@ -1,11 +1,12 @@
-"""A server whose disk is full, under its files and under its capture."""
+"""Tests a server whose disk is full: the disk of its files, or that of its capture."""
 
 import shutil
 
 from tests.command.harness import POLLUX
 from tests.command.networks import TwoHosts
 
-# Everything after the size and the directory is run with that directory on a disk of its own.
+# Mounts a disk of size $1 at the directory $2, copies the file $3 to it, and runs the other
+# arguments.
 ON_SMALL_DISK = 'mount -t tmpfs -o size="$1" none "$2"; cp "$3" "$2"; shift 3; exec "$@"'
 
 

@@ -1,4 +1,4 @@
-"""The control socket of a memif port, to which any process that may open it can write."""
+"""Tests the control socket of a memif port. Any process that may open it can write to it."""
 
 import contextlib
 import random
@@ -9,11 +9,12 @@ from tests.command.harness import TIMEOUT_S
 from tests.command.networks import NetworkTest
 
 MESSAGE_BYTES = 128
-TYPES = range(10)  # ACK, HELLO, INIT, ADD_REGION, ADD_RING, CONNECT, CONNECTED, DISCONNECT, and two
+TYPES = range(10)  # ACK, HELLO, INIT, ADD_REGION, ADD_RING, CONNECT, CONNECTED, DISCONNECT, 2 more
 
 
 class HostileMemifTest(NetworkTest):
-    """Messages alone. Who maps memory into the port's own can end it: that is documented."""
+    """Tests of messages only. A process that also maps memory into the port's own can end it, as is
+    documented."""
 
     def setUp(self):
         super().setUp()
@@ -25,7 +26,7 @@ class HostileMemifTest(NetworkTest):
 
     def say(self, *messages):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
-            # On a busy machine the server may have to be waited for.
+            # On a busy machine the server may be slow to accept.
             control.settimeout(TIMEOUT_S)
             control.connect(self.path)
             control.settimeout(0.05)

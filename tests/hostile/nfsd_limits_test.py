@@ -1,4 +1,4 @@
-"""The limits that an administrator sets for pollux nfsd, and clients that want more."""
+"""Tests the limits that an administrator sets for pollux nfsd, with clients that exceed them."""
 
 from tests.command.exports import Exported
 from tests.command.harness import SERVER, wait_for
@@ -24,7 +24,8 @@ class NfsdLimitsTest(Exported):
         return worker["rpc"][f"server/{name}"]
 
     def wait_for_established(self, server, count):
-        """`count` connections, also those that have ended since."""
+        """Waits until `count` connections have been established, including those that have ended
+        since."""
         wait_for(f"{count} established connections",
                  lambda: self.counter(server, "connections_established") == count)
 

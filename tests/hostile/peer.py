@@ -1,4 +1,4 @@
-"""A host made of a raw socket, which keeps no rule unless a test wants it to."""
+"""A host on a raw socket that follows a protocol rule only if a test asks for it."""
 
 import contextlib
 import dataclasses
@@ -17,7 +17,7 @@ REPEAT_S = 2
 
 
 class Tap:
-    """A raw socket at one end of a wire: what it sends goes to the other end."""
+    """A raw socket at one end of a wire. Frames that it sends arrive at the other end."""
 
     def __init__(self, host, interface="wire"):
         with host.entered():
@@ -29,13 +29,13 @@ class Tap:
         self.sent = 0
 
     def send(self, frame):
-        # The queue of a veth is short: what does not fit is lost, as on any wire.
+        # The queue of a veth is short. Frames that do not fit are lost, as on any wire.
         with contextlib.suppress(BlockingIOError, TimeoutError, OSError):
             self.socket.send(frame)
             self.sent += 1
 
     def receive(self):
-        """One frame, or nothing for 50 ms."""
+        """Returns one frame, or None if none arrives within 50 ms."""
         with contextlib.suppress(TimeoutError, BlockingIOError):
             return self.socket.recv(1 << 16)
         return None
@@ -46,7 +46,7 @@ class Tap:
 
 @dataclasses.dataclass
 class Packet:
-    """A RoCE packet that came in."""
+    """A received RoCE packet."""
 
     path: wire.Path
     transport: bytes
@@ -59,8 +59,8 @@ class Packet:
 
     @classmethod
     def of(cls, frame):
-        """Nothing for a frame of another kind. Its ICRC must be right: we are not the hostile one
-        here."""
+        """Returns the packet in a frame, or None for a frame of another kind. Asserts that the ICRC
+        is right, since the sender is not the hostile host."""
         vlan = None
         source_mac, destination_mac = frame[6:12], frame[:6]
         if frame[12:14] == b"\x81\x00":
@@ -83,7 +83,7 @@ class Packet:
         return cls(wire.Path(source_mac, destination_mac, source, destination, vlan), transport)
 
     def mad(self):
-        """(name, transaction, fields) of a CM message; nothing for anything else."""
+        """Returns (name, transaction, fields) of a CM message, or None for any other packet."""
         if self.opcode != wire.UD_SEND_ONLY or len(self.transport) != 20 + 256:
             return None
         transaction, attribute = struct.unpack_from("!QH", self.transport, 28)
@@ -92,8 +92,8 @@ class Packet:
 
 
 class Peer:
-    """A host at `address`, which answers those that ask for it, and calls itself whatever else a
-    test wants."""
+    """A host at `address` that answers ARP and neighbour discovery for it, and sends from any other
+    address that a test names."""
 
     def __init__(self, tap, address, server, vlan=None, seed=1, mac=None):
         self.tap = tap
@@ -102,13 +102,13 @@ class Peer:
         self.address, self.server = ipaddress.ip_address(address), ipaddress.ip_address(server)
         self.vlan = vlan
         self.server_mac = None
-        self.waiting = []  # packets that came while another was waited for
+        self.waiting = []  # packets received during a wait for another one
         self.names = iter(self.random.sample(range(0x100, PSN_MASK), 100_000))
 
-    # ---- Hearing.
+    # ---- Receiving.
 
     def _answer(self, frame):
-        """ARP and neighbour discovery for its own address."""
+        """Answers ARP and neighbour discovery for its own address."""
         if frame[12:14] == b"\x81\x00":
             frame = frame[:12] + frame[16:]
         if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\1":
@@ -122,8 +122,8 @@ class Peer:
                                                  0x60, self.vlan))
 
     def receive(self, wanted, seconds=TIMEOUT_S):
-        """The first RoCE packet to this host of which `wanted(packet)` is true; nothing when none
-        comes."""
+        """Returns the first RoCE packet to this host for which `wanted(packet)` is true, or None if
+        none arrives in time."""
         for packet in self.waiting:
             if wanted(packet):
                 self.waiting.remove(packet)
@@ -148,7 +148,7 @@ class Peer:
         return packet
 
     def find_server(self):
-        """Its MAC address, as anyone learns it."""
+        """Returns the server's MAC address, which it learns by ARP or neighbour discovery."""
         question = (wire.arp(1, self.mac, self.address, bytes(6), self.server, vlan=self.vlan)
                     if self.address.version == 4 else
                     wire.solicitation(self.mac, self.address, self.server, self.vlan))
@@ -170,21 +170,21 @@ class Peer:
                     return self.server_mac
         raise AssertionError("the server answers neither ARP nor neighbour discovery")
 
-    # ---- Speaking.
+    # ---- Sending.
 
     def path(self, source=None, mac=None):
-        """To the server, from this host or from one that it invents."""
+        """Returns a path to the server, from this host or from an invented one."""
         return wire.Path(mac or self.mac, self.server_mac or self.find_server(),
                          source or self.address, self.server, self.vlan)
 
     def say(self, name, path=None, transaction=None, **values):
-        """A CM message."""
+        """Sends a CM message."""
         transaction = self.random.getrandbits(64) if transaction is None else transaction
         self.tap.send((path or self.path()).datagram(wire.LAYOUTS[name][0], transaction,
                                                      wire.emit(name, **values)))
 
     def connect(self, service_port, **changes):
-        """An established connection; asserts that the server takes it."""
+        """Returns an established connection; asserts that the server accepts it."""
         ours = Connection(self, next(self.names), next(self.names))
         body = wire.request(self.path(), service_port, ours.comm_id, ours.qpn, **changes)
         transaction = self.random.getrandbits(64)
@@ -212,14 +212,14 @@ class Peer:
 
 
 class Connection:
-    """A reliable connection of a Peer's: it sends, acknowledges, and refuses RDMA."""
+    """A reliable connection of a Peer. It sends and acknowledges messages, and refuses RDMA."""
 
     def __init__(self, peer, comm_id, qpn):
         self.peer, self.comm_id, self.qpn = peer, comm_id, qpn
         self.remote_comm_id = self.remote_qpn = self.psn = self.heard_psn = None
 
     def send_raw(self, opcode, more=b"", ack=False, psn=None, **keywords):
-        """One packet; the PSN moves on unless it is given."""
+        """Sends one packet; advances the PSN unless it is given."""
         used = self.psn if psn is None else psn & PSN_MASK
         pad = -len(more) % 4
         header = wire.bth(opcode, self.remote_qpn, used, ack, pad,
@@ -230,15 +230,15 @@ class Connection:
             self.psn = self.psn + 1 & PSN_MASK
 
     def send(self, message):
-        """A SEND that fits in one packet, which asks for an acknowledgement."""
+        """Sends a SEND that fits in one packet and asks for an acknowledgement."""
         self.send_raw(wire.RC_SEND_ONLY, message, ack=True)
 
     def acknowledge(self, packet, syndrome=wire.ACK_SYNDROME):
         self.send_raw(wire.RC_ACKNOWLEDGE, struct.pack("!I", syndrome << 24), psn=packet.psn)
 
     def ask(self, message):
-        """What comes for a SEND that fits in one packet, as next() tells it, but no ACK. It is sent
-        again and again until then: a queue on its way may be full."""
+        """Returns the answer to a SEND that fits in one packet, as next() does, but skips ACKs.
+        Repeats the SEND until the answer comes, since a queue on its way may be full."""
         psn = self.psn
         give_up = time.monotonic() + TIMEOUT_S
         while time.monotonic() < give_up:
@@ -254,8 +254,8 @@ class Connection:
                       remote_qpn=self.remote_qpn)
 
     def next(self, seconds=TIMEOUT_S):
-        """What comes next: ("ack", syndrome), ("message", bytes), or ("end", name of the CM
-        message); nothing in so long. RDMA READs and WRITEs are refused."""
+        """Returns what comes next: ("ack", syndrome), ("message", bytes), or ("end", name of the CM
+        message); None if nothing comes within `seconds`. Refuses RDMA READs and WRITEs."""
         give_up = time.monotonic() + seconds
         while (left := give_up - time.monotonic()) > 0:
             packet = self.peer.receive(self._is_mine, left)
@@ -285,7 +285,8 @@ class Connection:
         return None
 
     def _heard_before(self, psn):
-        """Whether a SEND is repeated, as it is when a busy machine acknowledges it late."""
+        """Returns whether a SEND is a repetition: the server repeats a SEND that a busy machine
+        acknowledges late."""
         return self.heard_psn is not None and (psn - self.heard_psn - 1) & PSN_MASK > PSN_MASK // 2
 
     def _is_mine(self, packet):

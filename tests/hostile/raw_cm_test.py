@@ -1,19 +1,20 @@
-"""Connection management by a peer that keeps none of its rules, beside a client that does."""
+"""Tests connection management against a peer that breaks all of its rules, beside a client that
+follows them."""
 
 from tests.command.harness import SERVICE_PORT, wait_for
 from tests.hostile import wire
 from tests.hostile.victim import (InVlan, OnTwoCores, OverIpv6, Victim, invented, null_call,
                                   only)
 
-# More than a server's half-open connections.
+# More than the number of half-open connections that a server allows.
 FLOOD = 3000
 BURST = 50
 
 
 class HostileCmTest(Victim):
     def flood(self, sources):
-        """A function that sends the next of FLOOD REQs, each of another queue pair, in bursts; then
-        nothing any more."""
+        """Returns a function that sends the next burst of FLOOD REQs, each for another queue pair,
+        and sends nothing after the last one."""
         number = iter(range(FLOOD))
 
         def burst():
@@ -21,7 +22,7 @@ class HostileCmTest(Victim):
                 path = self.hostile.path(sources[index % len(sources)])
                 self.to_server.send(path.datagram(
                     0x10, index, wire.request(path, SERVICE_PORT, 1 + index, 0x100 + index)))
-            # What the server answers is read and thrown away.
+            # Discards an answer of the server.
             self.to_server.receive()
 
         return burst
@@ -44,7 +45,7 @@ class HostileCmTest(Victim):
         path = self.hostile.path()
         body = wire.request(path, SERVICE_PORT, 77, 0x1077)
         frame = path.datagram(0x10, 5, body)
-        # From the first REP on it is the same connection, of the same numbers.
+        # After the first REP all REPs must be of the same connection, with the same numbers.
         numbers = set()
 
         def replay():
@@ -71,8 +72,8 @@ class HostileCmTest(Victim):
         connection.disconnect()
 
     def guesses(self):
-        """A function that sends messages about connections that it guesses, from the client's
-        address and from its own."""
+        """Returns a function that sends messages about guessed connections, from the client's
+        address and from the hostile host's own."""
         client = wire.ipaddress.ip_address(self.client_address)
 
         def burst():
@@ -96,7 +97,8 @@ class HostileCmTest(Victim):
         self.check_calls_during(self.guesses())
 
     def test_a_dreq_from_another_address_ends_no_connection(self):
-        """The numbers of a live connection, from an address that is not its peer's."""
+        """Sends DREQs with the numbers of a live connection from addresses that are not its
+        peer's."""
         connection = self.hostile.connect(SERVICE_PORT)
         for source in invented(self.hostile_address, 5):
             for qpn in (connection.remote_qpn, connection.remote_qpn ^ 1):
@@ -107,7 +109,8 @@ class HostileCmTest(Victim):
         connection.disconnect()
 
     def test_service_survives_malformed_requests(self):
-        """Each field of a REQ with each of its extremes, and with chance."""
+        """Sends REQs with the least, the greatest and a random value in each field, and REQs with
+        random bytes."""
         path = self.hostile.path()
         number = 0
         for field, bits in wire.LAYOUTS["REQ"][1]:
@@ -167,5 +170,5 @@ class HostileCmInVlanTest(InVlan, HostileCmTest):
 @only("service_survives_requests_without_rtu_from_spoofed_addresses",
       "service_survives_short_lived_connections")
 class HostileCmOnTwoCoresTest(OnTwoCores, HostileCmTest):
-    # Each core has a server with half-open connections of its own.
+    # Each core has a server with its own half-open connections.
     MAX_GROWTH_MIB = 2 * Victim.MAX_GROWTH_MIB

@@ -1,4 +1,5 @@
-"""Frames of every layer that are wrong in one place, or in any, beside a client at work."""
+"""Tests frames of every layer that are wrong in one place, or in random ones, while a client
+works."""
 
 import ipaddress
 import struct
@@ -9,7 +10,7 @@ from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, null_call
 
 
 def checked(message):
-    """With the checksum of ICMP and IGMP."""
+    """Returns an ICMP or IGMP message with its checksum."""
     return message[:2] + struct.pack("!H", wire.checksum(message)) + message[4:]
 
 
@@ -20,7 +21,7 @@ class HostileFramesTest(Victim):
         self.path = self.hostile.path()
 
     def send_all(self, frames):
-        """While a client works."""
+        """Sends the frames while a client works, and the rest of them afterwards."""
         rest = iter(frames)
 
         def burst():
@@ -32,7 +33,8 @@ class HostileFramesTest(Victim):
             self.to_server.send(frame)
 
     def mutations(self, frame, count):
-        """With bytes changed, cut off and appended, from the addresses on."""
+        """Yields `count` copies of a frame with bytes after the MAC addresses changed, cut off and
+        appended."""
         for _ in range(count):
             changed = bytearray(frame)
             for _ in range(self.random.randrange(1, 6)):
@@ -44,7 +46,7 @@ class HostileFramesTest(Victim):
             yield bytes(changed)
 
     def packets(self, connection):
-        """One of each operation, to a queue pair that exists."""
+        """Yields packets of each operation to an existing queue pair."""
         to, psn = connection.remote_qpn, connection.psn
         yield wire.bth(wire.RC_SEND_ONLY, to, psn, True) + null_call(7)
         for opcode in (wire.RC_SEND_FIRST, wire.RC_SEND_MIDDLE, wire.RC_SEND_LAST):
@@ -61,8 +63,8 @@ class HostileFramesTest(Victim):
         yield wire.bth(wire.RC_FETCH_ADD, to, psn) + struct.pack("!QIQQ", 0x1001, 1, 2, 3)
 
     def test_service_survives_any_opcode_to_any_queue_pair(self):
-        """All 256 opcodes, to the queue pair of a connection, to its neighbours, to queue pair 1,
-        and to the multicast one."""
+        """Sends all 256 opcodes to a connection's queue pair, to another number, to queue pairs 0
+        and 1, and to the multicast queue pair."""
         connection = self.hostile.connect(SERVICE_PORT)
         targets = (connection.remote_qpn, connection.remote_qpn ^ 0x800, 0, 1, 0xFFFFFF)
         self.send_all(
@@ -82,7 +84,7 @@ class HostileFramesTest(Victim):
         self.send_all(frames)
 
     def test_bad_icrc_changes_nothing(self):
-        """Not even that the connection goes on."""
+        """Checks that the connection keeps working, too."""
         connection = self.hostile.connect(SERVICE_PORT)
         self.send_all([self.path.roce(packet, good_icrc=False)
                        for _ in range(100) for packet in self.packets(connection)])
@@ -107,7 +109,7 @@ class HostileFramesTest(Victim):
                        for one in header for syndrome in range(256) for msn in (0, 0xFFFFFF)])
 
     def test_service_survives_guessed_keys_and_addresses(self):
-        """No key is guessed; each guess may cost the connection."""
+        """Checks that no guess of a key does harm; each guess may end its connection."""
         frames = []
         for _ in range(15):
             connection = self.hostile.connect(SERVICE_PORT)
@@ -124,7 +126,7 @@ class HostileFramesTest(Victim):
         self.send_all(frames)
 
     def test_clients_survive_spoofed_packets(self):
-        """To the client's queue pair numbers, as if from the client, without knowing them."""
+        """Sends packets that seem to come from the client, with guessed queue pair numbers."""
         client = self.hostile.path(ipaddress.ip_address(self.client_address))
         self.send_all(client.roce(wire.bth(self.random.choice((0x04, 0x0A, 0x11, 0x0C)),
                                            self.random.getrandbits(24),
@@ -139,7 +141,8 @@ class HostileFramesTest(Victim):
         self.send_all(changed for frame in good for changed in self.mutations(frame, 200))
 
     def noise(self):
-        """Of protocols beside RoCE, good ones among them."""
+        """Yields frames of protocols other than RoCE, valid ones among them, and RoCE frames with
+        unusual IPv4 headers."""
         source, own = self.path.source, self.path.destination
         if own.version == 4:
             for kind in range(256):
@@ -166,7 +169,8 @@ class HostileFramesTest(Victim):
             for option in (b"\1\0" + bytes(6), b"\1\xff" + bytes(6), b"\2\1", bytes(8)):
                 message = struct.pack("!BBHI", 135, 0, 0, 0) + own.packed + option
                 yield self.path.ip(wire.ICMPV6, wire.icmpv6(source, own, message), hop_limit=255)
-            # Hop-by-hop, routing, fragment, destination options and no next header; loops of them.
+            # Chains of hop-by-hop, routing, fragment, destination options, no next header and other
+            # headers, each followed by its own kind or by UDP or ICMPv6.
             for header in (0, 43, 44, 60, 59, 50, 51, 135):
                 for follows in (header, wire.UDP, wire.ICMPV6):
                     for size in (0, 1, 255):

@@ -1,4 +1,4 @@
-"""ARP and neighbour discovery by a host that claims the addresses of others."""
+"""Tests ARP and neighbour discovery against a host that claims the addresses of others."""
 
 import ipaddress
 import struct
@@ -11,8 +11,8 @@ ALL_NODES = ipaddress.ip_address("ff02::1")
 
 
 class HostileNeighboursTest(Victim):
-    """Each claim is one that nobody asked for. Who answers a question to everyone is believed, as
-    on any Ethernet."""
+    """Tests of unsolicited claims. A host that answers a question to everyone is believed, as on
+    any Ethernet."""
 
     def setUp(self):
         super().setUp()
@@ -20,7 +20,8 @@ class HostileNeighboursTest(Victim):
         self.led_away = 0
 
     def claims(self, tap, frames):
-        """A function that sends them, and counts what is led away to the hostile host."""
+        """Returns a function that sends the frames and counts the packets that are diverted to the
+        hostile host."""
         def burst():
             for frame in frames:
                 tap.send(frame)
@@ -33,7 +34,7 @@ class HostileNeighboursTest(Victim):
         return burst
 
     def announcements(self, address):
-        """To everyone."""
+        """Returns claims of `address` that are addressed to everyone."""
         mac, vlan = self.hostile.mac, self.vlan
         if address.version == 4:
             return [wire.arp(1, mac, address, bytes(6), address, vlan=vlan),
@@ -42,7 +43,8 @@ class HostileNeighboursTest(Victim):
                                    vlan) for flags in (0, 0x20, 0xA0)]
 
     def claims_to_one(self, address, listener, listener_mac):
-        """To one host alone, as if it were asked for something."""
+        """Returns claims of `address` that are addressed to one host, as questions and as
+        answers."""
         mac, vlan = self.hostile.mac, self.vlan
         if address.version == 4:
             return [wire.arp(1, mac, address, bytes(6), listener, vlan=vlan),
@@ -63,7 +65,7 @@ class HostileNeighboursTest(Victim):
         self.assertEqual(self.led_away, 0)
 
     def test_claims_of_the_servers_address_divert_no_traffic(self):
-        """While the client does not know yet where the server is, and afterwards."""
+        """Sends claims before the client has resolved the server's address, and afterwards."""
         server, _ = self.addresses()
         burst = self.claims(self.to_client, self.announcements(server))
         for _ in range(5):
@@ -82,7 +84,7 @@ class HostileNeighboursTest(Victim):
         self.assertLess(len(self.server.stderr.splitlines()) - lines, 100)
 
     def test_service_survives_more_neighbours_than_the_table_holds(self):
-        """Each asks for the server, as if to talk to it."""
+        """Resolves the server's address from each invented host, as if to talk to it."""
         server = ipaddress.ip_address(self.server_address)
         asking = iter(invented(self.hostile_address, 6000))
 

@@ -1,4 +1,4 @@
-"""RPC-over-RDMA messages without sense, on connections that the server has accepted."""
+"""Tests malformed RPC-over-RDMA messages on connections that the server has accepted."""
 
 import struct
 
@@ -20,7 +20,7 @@ def segment(length, handle=0x1234, offset=0x10000):
 
 
 def read_list(*segments):
-    """Of (position, segment)."""
+    """Returns a Read list of (position, segment) pairs."""
     return b"".join(words(1, position) + one for position, one in segments) + words(0)
 
 
@@ -33,7 +33,7 @@ def header(xid, reads=words(0), writes=words(0), reply=words(0), kind=MSG, versi
 
 
 def call(xid, procedure=0, arguments=b"", **changes):
-    """`changes`: kind, rpc_version, program, version, credential, verifier."""
+    """Returns an RPC call. `changes`: kind, rpc_version, program, version, credential, verifier."""
     none = words(0, 0)
     return (words(xid, changes.get("kind", 0), changes.get("rpc_version", 2),
                   changes.get("program", PROGRAM), changes.get("version", VERSION), procedure)
@@ -55,8 +55,8 @@ class HostileRpcTest(Victim):
         return self.xid
 
     def say(self, message):
-        """On the present connection, or on a new one when that has been ended. Returns what came
-        back: a message, or the end of the connection."""
+        """Sends a message on the present connection, or on a new one if that has ended. Returns
+        what came back: a message, a NAK or the end of the connection; None after TIMEOUT_S."""
         if self.connection is None:
             self.connection = self.hostile.connect(SERVICE_PORT)
         self.connection.send(message)
@@ -71,13 +71,14 @@ class HostileRpcTest(Victim):
         self.connection = None
         return heard
 
-    # For what is dropped without a word; nobody's expectation.
+    # How long to wait for a reply to a message that may be dropped silently. No case depends on the
+    # value.
     TIMEOUT_S = 0.1
 
     def say_all(self, messages):
         for message in messages:
             self.say(message)
-        # And on a connection that has seen them, when there is one, the next call is served.
+        # A connection that has received them serves the next call. If it has ended, a new one does.
         xid = self.next_xid()
         heard = self.say(header(xid) + call(xid))
         if heard is None or heard[0] != "message":
@@ -113,11 +114,11 @@ class HostileRpcTest(Victim):
             of(reads=read_list(*[(0, segment(1))] * 40)),
             of(writes=words(1) + array(*[segment(1)] * 50) + words(0)),
             of(writes=(words(1) + array(segment(100))) * 30 + words(0)),
-            # Positions that are not there, not aligned, not in order, or of 4 GiB.
+            # Positions that are outside the message, unaligned, out of order, or near 4 GiB.
             *(of(reads=read_list((position, segment(8))))
               for position in (0, 1, 2, 3, 4, 44, 1 << 16, 1 << 31, GIB4 - 3, GIB4)),
             of(reads=read_list((64, segment(8)), (60, segment(8)))),
-            # Lengths whose sum is 4 GiB and more.
+            # Lengths whose sum is 4 GiB or more.
             of(reads=read_list((44, segment(GIB4)), (44, segment(GIB4)))),
             of(reads=read_list((GIB4 - 3, segment(GIB4)), (GIB4 - 3, segment(8)))),
             of(reads=read_list((0, segment(0)), (0, segment(0)))),
@@ -127,7 +128,7 @@ class HostileRpcTest(Victim):
             # Addresses that wrap.
             of(reads=read_list((44, segment(GIB4, offset=(1 << 64) - 1)))),
             of(writes=words(1) + array(segment(100, offset=(1 << 64) - 1)) + words(0)),
-            # A call that is behind the header as well as in its chunk, or nowhere.
+            # A call both after the header and in its chunk, or in neither.
             header(self.next_xid(), reads=read_list((0, segment(0))), kind=NOMSG)
             + call(self.xid, STAT, name),
             header(self.next_xid(), kind=NOMSG), header(self.next_xid(), kind=NOMSG)
@@ -137,7 +138,7 @@ class HostileRpcTest(Victim):
         ])
 
     def test_keys_the_server_may_not_use_end_only_the_connection(self):
-        """The first READ or WRITE is refused: that connection is lost, and no other."""
+        """Checks that a refused READ or WRITE ends its connection, and no other."""
         for message in (
                 lambda: header(self.next_xid(), reads=read_list((0, segment(40))), kind=NOMSG),
                 lambda: header(self.next_xid(), reads=read_list((60, segment(1 << 20)))) + call(
@@ -194,7 +195,8 @@ class HostileRpcTest(Victim):
         self.say_all(messages)
 
     def test_service_survives_oversized_and_misordered_messages(self):
-        """Larger than the receives, in packets without an end, and in the wrong order."""
+        """Sends messages larger than the receives, messages without an end, and packets in the
+        wrong order."""
         for opcodes in ((0, 1, 1, 1, 1, 1, 1, 1, 2), (0,), (1,), (2,), (0, 0), (0, 2, 1)):
             connection = self.hostile.connect(SERVICE_PORT)
             for opcode in opcodes:
@@ -212,7 +214,7 @@ class HostileRpcTest(Victim):
         self.check_service_during(burst)
 
     def test_service_survives_unacknowledged_replies(self):
-        """Calls without end from a host that acknowledges nothing."""
+        """Sends calls continuously from a host that acknowledges nothing."""
         connections = [self.hostile.connect(SERVICE_PORT) for _ in range(5)]
 
         def burst():

@@ -1,4 +1,5 @@
-"""A server with a well-behaved client and a hostile host beside it, and what they may cost it."""
+"""A server with a well-behaved client and a hostile host, and checks of what the attack costs
+it."""
 
 import ipaddress
 import os
@@ -15,17 +16,17 @@ CPUS = sorted(os.sched_getaffinity(0))
 
 
 class Victim(TwoHosts):
-    """`pollux serve` and its clients at the ends of a wire. The hostile host has a raw socket at
-    each end: `self.to_server` sends to the server, `self.to_client` to the client.
+    """A test of `pollux serve` with clients, at the ends of a wire. The hostile host has a raw
+    socket at each end: `self.to_server` sends to the server, `self.to_client` to the client.
 
-    Its heirs have some of their cases over IPv6, in a VLAN, and on two cores too.
+    Subclasses repeat some of their cases over IPv6, in a VLAN, and on two cores.
     """
 
     server_port = client_port = "net_af_packet0,iface=wire"
     hostile_address = "10.0.0.66"
     vlan = None
     serve_options = ()
-    # How much more memory the server may have in use for all that a case does to it.
+    # The most that the server's memory use may grow during a case.
     MAX_GROWTH_MIB = 64
 
     def setUp(self):
@@ -37,31 +38,31 @@ class Victim(TwoHosts):
         self.content = self.file("content", 300_000)
         (self.root / "there").write_bytes(self.content.read_bytes())
         self.server = self.serve(*self.serve_options)
-        # All that the first client costs is there before the case begins.
+        # Serves a first client, so that its costs are included in `before`.
         self.check_service()
         self.before = self.costs()
 
     def client_argv(self, command, *arguments, options=(), **keywords):
-        # What a flood crowds out of a busy server is sent again after seconds.
+        # A flood may make a busy server lose frames, which are sent again only after seconds.
         return super().client_argv(command, *arguments, options=(
             "--timeout-ms", 1000 * TIMEOUT_S, *options), **keywords)
 
     def costs(self):
-        """Memory in use, MiB, and descriptors of the server."""
+        """Returns the server's memory in use, in MiB, and its number of descriptors."""
         process = pathlib.Path(f"/proc/{self.server.process.pid}")
         status = (process / "status").read_text(encoding="ascii")
         return (int(re.search(r"VmRSS:\s+(\d+)", status)[1]) >> 10,
                 len(list((process / "fd").iterdir())))
 
     def check_service(self):
-        """A client that comes now is served."""
+        """Checks that a new client is served."""
         self.asked("get", "there", self.directory / "got")
         self.assertEqual((self.directory / "got").read_bytes(), self.content.read_bytes())
 
     def check_service_during(self, attack, command="get", arguments=None, options=(),
                              connected=False):
-        """That a client is served while `attack()` is called again and again, at least once; from
-        when it has its connection on, if `connected`."""
+        """Checks that a client is served while `attack()` is called repeatedly, at least once. If
+        `connected`, the attack begins when the client has its connection."""
         if arguments is None:
             arguments = ("there", self.directory / "got") if command == "get" else ()
         before = self.server.stderr.count(" connected")
@@ -77,15 +78,15 @@ class Victim(TwoHosts):
             self.assertEqual((self.directory / "got").read_bytes(), self.content.read_bytes())
 
     def check_calls_during(self, attack):
-        """That all calls of a connection are answered meanwhile, 1,000 of them in two seconds or
-        more: as fast as can be, they would be over too soon on an idle machine, and last for
-        minutes on a busy one."""
+        """Checks that all calls of a connection are answered during the attack, 1,000 of them in
+        two seconds or more. Without the limited rate they would end too soon on an idle machine,
+        and last for minutes on a busy one."""
         self.check_service_during(attack, "bench", connected=True, options=(
             "--measure", "null", "--seconds", "0", "--count", "500", "--passes", "1", "--rate",
             "500"))
 
     def tearDown(self):
-        """Whatever was done: it lives, serves, and has given back what it took."""
+        """Checks that the server is alive, serves, and has released what the attack took."""
         self.assertIsNone(self.server.process.poll(), self.server.stderr)
         self.check_service()
         memory, descriptors = self.before
@@ -100,7 +101,8 @@ class Victim(TwoHosts):
 
 
 def only(*names):
-    """The cases that a variant of a class has: those in which it differs."""
+    """Returns a decorator that keeps only these cases of a class variant: those in which it
+    differs."""
     def trim(variant):
         unknown = [name for name in names if not callable(getattr(variant, f"test_{name}", None))]
         if unknown:
@@ -114,7 +116,7 @@ def only(*names):
 
 
 class OverIpv6:
-    """Before Victim or its heirs."""
+    """A mixin for IPv6; it precedes Victim or a subclass of it among the bases."""
 
     server_address, client_address, prefix = "fd00::1", "fd00::2", "/64"
     hostile_address = "fd00::66"
@@ -135,7 +137,7 @@ class OnTwoCores:
 
 
 def invented(address, count, first=1000):
-    """Addresses of hosts that are not there, on the link of `address`."""
+    """Returns addresses of nonexistent hosts on the link of `address`."""
     base = ipaddress.ip_address(address)
     if base.version == 6:
         return [base + first + number for number in range(count)]
@@ -143,6 +145,7 @@ def invented(address, count, first=1000):
 
 
 def null_call(xid):
-    """An RPC-over-RDMA message without chunks: procedure 0 of the file service."""
+    """Returns an RPC-over-RDMA message without chunks that calls procedure 0 of the file
+    service."""
     header = struct.pack("!7I", xid, 1, 32, 0, 0, 0, 0)
     return header + struct.pack("!10I", xid, 0, 2, 0x20504C58, 1, 0, 0, 0, 0, 0)

@@ -1,6 +1,6 @@
-"""RoCEv2 frames, CM datagrams, ARP and neighbour discovery, made from the specifications alone.
+"""Makes RoCEv2 frames, CM datagrams, ARP and neighbour discovery from the specifications alone.
 
-It shares no code with what it is sent to: a mistake there would be made here too.
+It shares no code with the receiver under test, since it would then make the same mistakes.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ ACK_SYNDROME, NAK_PSN_SEQUENCE, NAK_REMOTE_ACCESS = 0x1F, 0x60, 0x62
 
 
 def checksum(data):
-    """RFC 1071."""
+    """Returns the Internet checksum (RFC 1071)."""
     data += b"\0" * (len(data) % 2)
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total > 0xFFFF:
@@ -31,7 +31,8 @@ def checksum(data):
 
 
 def icrc(ip, udp, transport):
-    """IB specification, annex A17: what routers may change counts as ones."""
+    """Returns the ICRC (IB specification, annex A17): fields that routers may change count as
+    ones."""
     ip, udp, transport = bytearray(ip), bytearray(udp), bytearray(transport)
     if ip[0] >> 4 == 4:
         ip[1] = ip[8] = 0xFF  # type of service, time to live
@@ -52,7 +53,7 @@ def gid(address):
 
 
 def ipv4(source, destination, protocol, payload, **changes):
-    """`changes`: first, tos, length, fragment, ttl, options."""
+    """Returns an IPv4 header. `changes`: first, tos, length, fragment, ttl, options."""
     options = changes.get("options", b"")
     first = changes.get("first", 0x40 | (20 + len(options)) // 4)
     header = struct.pack("!BBHHHBBH4s4s", first, changes.get("tos", 0),
@@ -68,14 +69,14 @@ def ipv6(source, destination, next_header, payload_bytes, hop_limit=64):
 
 
 def icmpv6(source, destination, message):
-    """With its checksum, which stands in bytes 2 and 3."""
+    """Returns the message with its checksum, which is in bytes 2 and 3."""
     pseudo = source.packed + destination.packed + struct.pack("!II", len(message), ICMPV6)
     return message[:2] + struct.pack("!H", checksum(pseudo + message)) + message[4:]
 
 
 @dataclasses.dataclass(frozen=True)
 class Path:
-    """Where a frame claims to come from, and where it goes."""
+    """The claimed source and the destination of a frame."""
 
     source_mac: bytes
     destination_mac: bytes
@@ -98,7 +99,7 @@ class Path:
         return self.ethernet(ETHER_IPV6, header + payload)
 
     def roce(self, transport, good_icrc=True, source_port=0xC123, **changes):
-        """`transport`: from BTH to the last byte before the ICRC."""
+        """Returns a RoCE frame. `transport`: from the BTH to the last byte before the ICRC."""
         udp = struct.pack("!HHHH", source_port, ROCE_PORT, 8 + len(transport) + 4, 0)
         if self.source.version == 4:
             header = ipv4(self.source, self.destination, UDP, udp + transport + bytes(4),
@@ -113,7 +114,7 @@ class Path:
         return self.ethernet(ether_type, header + udp + transport + code)
 
     def datagram(self, attribute, transaction, body, psn=0, qkey=GSI_QKEY, mad_bytes=256):
-        """A MAD to queue pair 1."""
+        """Returns a frame with a MAD to queue pair 1."""
         mad = struct.pack("!BBBBHHQHHI", 1, 7, 2, 3, 0, 0, transaction, attribute, 0, 0) + body
         return self.roce(bth(UD_SEND_ONLY, GSI_QPN, psn) + struct.pack("!II", qkey, GSI_QPN)
                          + mad[:mad_bytes].ljust(mad_bytes, b"\0"))
@@ -127,7 +128,7 @@ def reth(address, key, length):
     return struct.pack("!QII", address, key, length)
 
 
-# ---- CM messages: (name, bits), from the first bit on; without a name: reserved.
+# ---- CM messages: (name, bits) of the fields in order; reserved fields have no name.
 
 _PATH = (("local_lid", 16), ("remote_lid", 16), ("local_gid", 128), ("remote_gid", 128),
          ("flow_label", 20), ("", 6), ("packet_rate", 6), ("traffic_class", 8), ("hop_limit", 8),
@@ -163,7 +164,7 @@ MAD_BODY_BYTES = 232
 
 
 def emit(name, **values):
-    """The body of a MAD."""
+    """Returns the body of a MAD."""
     number = 0
     for field, bits in LAYOUTS[name][1]:
         number = number << bits | values.pop(field, 0) & (1 << bits) - 1
@@ -181,12 +182,12 @@ def parse(name, body):
     return fields
 
 
-# RFC 8797: remote invalidation, and 4 KiB of Send and Receive.
+# RFC 8797 private data: remote invalidation, and Send and Receive sizes of 4 KiB.
 RPC_PRIVATE_DATA = bytes.fromhex("f6ab0e1801010303")
 
 
 def private_data(source, destination, port, more=RPC_PRIVATE_DATA):
-    """That of a REQ: the RDMA IP CM header of annex A11, and the consumer's."""
+    """Returns a REQ's private data: the RDMA IP CM header of annex A11, and the consumer's data."""
     pad = b"\0" * (12 if source.version == 4 else 0)
     header = (bytes([0, source.version << 4]) + struct.pack("!H", port) + pad + source.packed + pad
               + destination.packed)
@@ -194,7 +195,7 @@ def private_data(source, destination, port, more=RPC_PRIVATE_DATA):
 
 
 def request(path, service_port, comm_id, qpn, **changes):
-    """A REQ that a listener takes."""
+    """Returns the body of a REQ that a listener accepts."""
     values = {
         "local_comm_id": comm_id, "service_id": 0x01060000 + service_port,
         "local_ca_guid": 0x0200_00FF_FE00_0000 + comm_id, "local_qpn": qpn,
@@ -233,7 +234,7 @@ def solicitation(sender_mac, sender, target, vlan=None):
 
 
 def advertisement(sender_mac, target, destination, destination_mac, flags, vlan=None):
-    """`flags`: 0x40 an answer, 0x20 takes the place of what was known."""
+    """Returns a neighbour advertisement. `flags`: 0x40 = solicited, 0x20 = override."""
     path = Path(sender_mac, destination_mac, target, destination, vlan)
     message = struct.pack("!BBHI", 136, 0, 0, flags << 24) + target.packed + b"\2\1" + sender_mac
     return path.ip(ICMPV6, icmpv6(target, destination, message), hop_limit=255)

@@ -1,4 +1,4 @@
-"""The hostile peer's own frames against those of Linux and of real adapters."""
+"""Compares the hostile peer's frames with those of Linux and of real adapters."""
 
 import gzip
 import ipaddress
@@ -12,7 +12,7 @@ CAPTURES = pathlib.Path("tests/conformance/captures")
 
 
 class Parts:
-    """A RoCE frame, taken apart."""
+    """The parts of a RoCE frame."""
 
     def __init__(self, frame):
         if frame[12:14] == b"\x81\x00":
@@ -71,7 +71,7 @@ class WireTest(unittest.TestCase):
                 parts = Parts(frame)
                 made = Parts(parts.path.roce(parts.transport))
                 self.assertEqual(made.transport, parts.transport)
-                # What routers may change apart, which Linux fills in its own way.
+                # Fields that routers may change are not compared: Linux fills them in its own way.
                 self.assertEqual(made.udp[2:6], parts.udp[2:6])
                 self.assertEqual(wire.icrc(parts.ip, parts.udp, parts.transport), parts.icrc)
                 checked += 1
@@ -87,14 +87,14 @@ class WireTest(unittest.TestCase):
                 (attribute,) = struct.unpack_from("!H", transport, 36)
                 body = transport[44:]
                 name = wire.NAMES[attribute]
-                if name in ("REP", "MRA"):  # of which Linux fills reserved bits
+                if name in ("REP", "MRA"):  # Linux sets reserved bits in these
                     continue
                 self.assertEqual(wire.emit(name, **wire.parse(name, body)), body, name)
                 seen.add(name)
         self.assertLessEqual({"REQ", "REJ", "RTU", "DREQ", "DREP"}, seen)
 
     def test_fields_of_a_request_match_linux(self):
-        """That a field of ours stands where Linux has it."""
+        """Checks that our fields are where Linux has them."""
         for frame in filter(is_roce, frames("nfs_v3.pcap.gz")):
             parts = Parts(frame)
             if struct.unpack_from("!H", parts.transport, 36)[0] != 0x10:
@@ -108,7 +108,7 @@ class WireTest(unittest.TestCase):
             for field in ("service_id", "local_gid", "remote_gid", "local_lid", "pkey",
                           "transport_type", "local_qpn"):
                 self.assertEqual(ours[field], theirs[field], field)
-            # The RDMA IP CM header but for the port.
+            # The RDMA IP CM header except the port.
             self.assertEqual(ours["private_data"] >> 448 & (1 << 256) - 1,
                              theirs["private_data"] >> 448 & (1 << 256) - 1)
             return

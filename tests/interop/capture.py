@@ -1,4 +1,4 @@
-"""What goes over the guest's tap, in a pcap file: whole and up to the last frame."""
+"""Captures the frames on the guest's tap in a pcap file, whole and up to the last one."""
 
 import os
 import re
@@ -7,10 +7,10 @@ import socket
 
 from process import CaseFailure, Process
 
-# An EtherType for experiments (IEEE 802): nobody on the bridge heeds it.
+# An EtherType for experiments (IEEE 802), which every host on the bridge ignores.
 MARKER_TYPE = b"\x88\xb5"
-# So that a busy machine loses no frame: more than a second of the most that a bridge carries here,
-# for a program that seldom has to wait for its CPU.
+# So that a busy machine loses no frame: a buffer for more than a second of the bridge's highest
+# rate here, and a priority with which tcpdump seldom has to wait for its CPU.
 BUFFER_KIB, NICENESS = 131072, -20
 
 
@@ -25,7 +25,7 @@ class Capture:
         self.tcpdump.wait_for_line("listening on", deadline)
 
     def stop(self):
-        """Returns once all that passed so far is in the file."""
+        """Stops the capture after all frames sent so far are in the file."""
         marker = os.urandom(16)
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
             sender.bind((self.interface, 0))
@@ -34,7 +34,7 @@ class Capture:
         def marked():
             if not self.tcpdump.running():
                 raise CaseFailure(f"tcpdump ended: {self.tcpdump.stderr}")
-            # Every frame is flushed to the file on its own.
+            # tcpdump flushes each frame to the file on its own (-U).
             with open(self.path, "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - 65536))
                 return marker in file.read()

@@ -1,4 +1,4 @@
-"""What a case is, and the bench on which it runs."""
+"""Cases, and the bench that runs them."""
 
 import dataclasses
 import json
@@ -21,7 +21,8 @@ RECORDER_S, RECORDER_LINES = 10, 80
 
 @dataclasses.dataclass
 class Case:
-    """`wants` are (sender, name) that the capture must show for the case to count; see wire.py."""
+    """A case. Its capture must show `wants`, pairs of (sender, name), for the case to pass; see
+    wire.py."""
     name: str
     run: typing.Callable
     directions: tuple
@@ -34,9 +35,9 @@ class Case:
 
 def case(name, directions=BOTH, ports=BOTH_PORTS, wants=(), deadline_s=120, extra=False,
          corrupted=False):
-    """Registers a function of a Bench; `wants` may say "active" and "passive", which the direction
-    turns into "pollux" and "linux". It may return a function of the Evidence that looks at the
-    capture more closely."""
+    """Registers a function of a Bench as a case. `wants` may name "active" and "passive", which the
+    direction maps to "pollux" and "linux". The function may return a function of the Evidence that
+    checks the capture more closely."""
 
     def register(function):
         if any(other.name == name for other in CASES):
@@ -60,12 +61,12 @@ class Bench:
         self.guest, self.tools, self.folder = guest, tools, folder
         self.deadline = Deadline(the_case.deadline_s)
         self.guest_address = ADDRESS
-        self.network = "ipv4"  # or "ipv6", "vlan": by which two programs meet over RDMA
+        self.network = "ipv4"  # or "ipv6", "vlan": the network that two programs use over RDMA
         self.processes = []
         self.peers = []  # verbs programs, which end with the case
         self.capture = None
         self.evidence = None
-        self.recorders = []  # lines, once the case has failed
+        self.recorders = []  # lines of the flight recorders, after a failure
 
     @property
     def to_linux(self):
@@ -73,7 +74,7 @@ class Bench:
 
     @property
     def sides(self):
-        """Who is active and who is passive."""
+        """Returns the active and the passive side."""
         return ("pollux", "linux") if self.to_linux else ("linux", "pollux")
 
     def program(self, name, path, *arguments):
@@ -82,17 +83,17 @@ class Bench:
         return process
 
     def pollux(self, command, *arguments):
-        """A pollux command on this bench's port, under way."""
+        """Starts a pollux command on this bench's port."""
         return self.program(command, self.tools["pollux"], command, *self.port.arguments(),
                             *arguments)
 
     def pollux_rping(self, *arguments):
-        """rping by the native API on this bench's port, under way."""
+        """Starts the native-API rping on this bench's port."""
         return self.program("rping", self.tools["pollux_rping"], *self.port.arguments(),
                             *arguments)
 
     def pollux_peer(self, *arguments):
-        """The verbs program on this bench's port, under way."""
+        """Starts the verbs program on this bench's port."""
         return self.program("pollux_peer", self.tools["pollux_peer"], *self.port.arguments(),
                             *arguments)
 
@@ -102,7 +103,7 @@ class Bench:
         self.deadline.wait_for("the port on the bridge", self.port.plugged)
 
     def pollux_json(self, process, status=0):
-        """Its end: the object that it printed."""
+        """Waits until the process ends with `status`, and returns the object that it printed."""
         process.expect(status, self.deadline)
         try:
             return json.loads(last_line(process.stdout))
@@ -111,14 +112,14 @@ class Bench:
                               f"{last_line(process.stdout)}") from error
 
     def wait_on_wire(self, sender, name, count=1):
-        """Until `sender` ("pollux" or "linux") has sent so many frames that are called so."""
+        """Waits until `sender` ("pollux" or "linux") has sent `count` frames of this name."""
         self.deadline.wait_for(
             f"{count} {name} of {sender}",
             lambda: Evidence(self.capture.path, self.guest.addresses).count(sender, name) >= count,
             pause_s=0.3)
 
     def run(self):
-        """Raises CaseFailure unless the case passes, its capture included."""
+        """Runs the case. Raises CaseFailure unless it passes and its capture is right."""
         capture = self.capture = Capture(GUEST_TAP, self.folder, self.deadline)
         look = None
         try:
@@ -131,7 +132,8 @@ class Bench:
         finally:
             for process in self.processes:
                 process.close()
-            # Has its own limit: the case is over, and its capture is wanted if it failed too.
+            # The capture has its own limit: the case is over, and the capture of a case that timed
+            # out is wanted, too.
             capture.deadline = Deadline(60)
             try:
                 capture.stop()
@@ -143,8 +145,8 @@ class Bench:
             look(self.evidence)
 
     def record_connections(self):
-        """The flight recorders of connections that still live, for whom a failure is explained to:
-        a hang shows nowhere else."""
+        """Saves the flight recorders of live connections to explain a failure: a hang shows nowhere
+        else."""
         try:
             done = subprocess.run([self.tools["pollux"], "connections", "--recorder"],
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

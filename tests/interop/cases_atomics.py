@@ -1,4 +1,4 @@
-"""Compare-and-swap and fetch-and-add, alone and by many queue pairs on one word."""
+"""Cases of compare-and-swap and fetch-and-add, alone and by many queue pairs on one word."""
 
 import collections
 
@@ -12,7 +12,8 @@ ATOMICS = [("active", "RC FETCH_ADD"), ("active", "RC CMP_SWAP"), ("passive", "R
 
 
 def two_sides(bench, *pollux_arguments, count=1, access=ibv.EVERY_ACCESS):
-    """Connected, each with its whole memory registered; the passive side's key too."""
+    """Returns both sides, connected and with all their memory registered, and the passive side's
+    key."""
     active, passive = peers(bench, *pollux_arguments)
     active.mr()
     key = passive.mr(access=access)
@@ -21,7 +22,7 @@ def two_sides(bench, *pollux_arguments, count=1, access=ibv.EVERY_ACCESS):
 
 
 def atomic(active, passive, key, op, at=WORD, status=ibv.WC_SUCCESS, **values):
-    """What the word was."""
+    """Runs an atomic operation and returns the old value of the word."""
     active.run(status=status, qp=0, op=op, at=RESULTS, len=8, remote=passive.base + at, rkey=key,
                **values)
     return active.word(RESULTS)
@@ -29,7 +30,7 @@ def atomic(active, passive, key, op, at=WORD, status=ibv.WC_SUCCESS, **values):
 
 @case("atomics", wants=ATOMICS)
 def atomics(bench):
-    """Each brings what was there, and changes it or not."""
+    """Each atomic returns the old value, and changes it or not."""
     active, passive, key = two_sides(bench)
     passive.do("poke", at=WORD, data="f0ffffffffffffff")  # all but 15 of 2^64
     for op, values, before, after in (
@@ -47,7 +48,8 @@ def atomics(bench):
 
 
 def increments(active, passive, key, qps, count, depth):
-    """Both kinds by all queue pairs; every value is found once."""
+    """Increments the word by both operations on all queue pairs. Checks that each value is found
+    once."""
     for op, more in (("fadd", {"add": 1, "depth": depth}), ("cas", {})):
         before = passive.word(WORD)
         active.do("burst", op=op, qp=0, qps=qps, count=count, at=RESULTS,
@@ -67,7 +69,7 @@ def increments(active, passive, key, qps, count, depth):
 
 @case("atomics-contended", wants=ATOMICS, deadline_s=180)
 def atomics_contended(bench):
-    """Four queue pairs increment one word: nothing is lost, nothing done twice."""
+    """Four queue pairs increment one word: no increment is lost, and none is done twice."""
     active, passive, key = two_sides(bench, count=4)
     increments(active, passive, key, qps=4, count=32, depth=4)
     disconnect(active, passive)
@@ -76,7 +78,7 @@ def atomics_contended(bench):
 @case("atomics-both-ways", extra=True, deadline_s=180,
       wants=ATOMICS + [("passive", "RC FETCH_ADD"), ("active", "RC ATOMIC ACK")])
 def atomics_both_ways(bench):
-    """Both sides increment the other's word at once, on the same queue pairs."""
+    """Each side increments the other's word at the same time, on the same queue pairs."""
     active, passive, key = two_sides(bench, count=4)
     own_key = active.mr(n=1)
     for side, far, its in ((active, passive, key), (passive, active, own_key)):
@@ -91,7 +93,7 @@ def atomics_both_ways(bench):
 
 
 def repeated(evidence):
-    """How many fetch-and-adds were sent again, or answered again."""
+    """Returns how many fetch-and-adds and answers were repeated."""
     seen = collections.Counter((evidence.sender(frame), frame.qpn, frame.psn)
                                for frame in evidence.frames if "RC FETCH_ADD" in frame.names
                                or "RC ATOMIC ACK" in frame.names)
@@ -100,7 +102,7 @@ def repeated(evidence):
 
 @case("atomics-loss", wants=ATOMICS, deadline_s=240)
 def atomics_loss(bench):
-    """The same over a wire that loses a tenth each way: still exactly once."""
+    """Four queue pairs increment one word with 10 % loss each way: still exactly once."""
     active, passive = peers(bench, "--impair", f"loss=0.1,seed={bench.port.number}")
     active.mr()
     key = passive.mr()
@@ -116,7 +118,7 @@ def atomics_loss(bench):
 
 @case("atomic-misaligned", wants=[("active", "RC FETCH_ADD")])
 def atomic_misaligned(bench):
-    """A word that is not aligned is refused when it is posted, and the queue pair goes on."""
+    """An atomic on a misaligned word is refused when it is posted; the queue pair keeps working."""
     active, passive, key = two_sides(bench)
     active.begin("send", qp=0, op="fadd", at=RESULTS, len=8, remote=passive.base + WORD + 4,
                  rkey=key, add=1)

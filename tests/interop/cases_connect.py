@@ -1,4 +1,5 @@
-"""Connections that come about slowly, or not at all: what CM says on the way."""
+"""Cases of connections that are established slowly or not at all, and of the CM messages on the
+way."""
 
 from case import TO_LINUX, TO_POLLUX, case, need
 from peers import ask, disconnect, establish, listen, peers
@@ -6,15 +7,16 @@ from peers import ask, disconnect, establish, listen, peers
 DATA = bytes(range(1, 41))
 REJ_CONSUMER = 28
 REJ, RTU = 0x12, 0x14
-# In an IPv4 frame without options: the destination queue pair in BTH, the attribute of a MAD, and
-# the opcode of an RC SEND of one packet in BTH.
+# Offsets in an IPv4 packet without options: of the destination queue pair in the BTH, and of the
+# attribute of a MAD. Then the filter for the BTH opcode of an RC SEND of one packet.
 QPN_AT, ATTRIBUTE_AT = 32, 64
 SEND_ONLY = "match u8 0x04 0xff at 28"
 
 
 def drop_frames(bench, sender, match):
-    """From now on the guest's kernel drops what `sender` sends by UDP and `match` of tc's u32 fits.
-    Without telling who sends it, who would try again: hence `trap`, with nobody to trap it."""
+    """Makes the guest's kernel drop the UDP packets of `sender` that match `match` of tc's u32. The
+    sender must not be told, since it would try again: hence `trap`, with no program that receives
+    them."""
     way = "egress" if sender == "linux" else "ingress"
     bench.guest.run(
         "(tc qdisc show dev eth0 | grep -q clsact || tc qdisc add dev eth0 clsact) && "
@@ -23,7 +25,7 @@ def drop_frames(bench, sender, match):
 
 
 def drop_mads(bench, sender, attribute):
-    """drop_frames() of MADs of this attribute."""
+    """Drops MADs with this attribute; see drop_frames()."""
     drop_frames(bench, sender, f"match u32 1 0xffffff at {QPN_AT} "
                 f"match u16 {attribute} 0xffff at {ATTRIBUTE_AT}")
 
@@ -36,14 +38,15 @@ def wait_until_dropped(bench, sender, count):
 
 
 def stop_dropping(bench, sender=None):
-    """What `sender` sends, or both, gets through again."""
+    """Lets the packets of `sender`, or of both sides, through again."""
     ways = {"linux": "filter del dev eth0 egress", "pollux": "filter del dev eth0 ingress",
             None: "qdisc del dev eth0 clsact"}
     bench.guest.run(f"tc {ways[sender]}", bench.deadline)
 
 
 def prepared(bench):
-    """The programs with memory, the passive one listening; the passive side's key."""
+    """Returns both programs with registered memory, the passive one listening, and the passive
+    side's key."""
     active, passive = peers(bench)
     active.mr()
     key = passive.mr()
@@ -59,7 +62,7 @@ def write_and_check(active, passive, key):
 
 @case("reject-private-data", wants=[("active", "REQ"), ("passive", "REJ")])
 def reject_private_data(bench):
-    """A program that rejects: its private data arrives with reason 28; the next one is accepted."""
+    """A program rejects: its private data arrives with reason 28; the next request is accepted."""
     active, passive, key = prepared(bench)
     request = ask(active, passive, number=1, data=DATA[::-1].hex())
     need(request.data.startswith(DATA[::-1]), f"the REQ brings {request.data.hex()}")
@@ -77,7 +80,7 @@ def reject_private_data(bench):
 @case("slow-accept", wants=[("active", "REQ"), ("passive", "MRA"), ("passive", "REP")],
       deadline_s=180)
 def slow_accept(bench):
-    """A program that takes its time: the repeated REQ is answered by an MRA, and no third comes."""
+    """A program accepts slowly: an MRA answers the repeated REQ, and no third REQ comes."""
     active, passive, key = prepared(bench)
     request = ask(active, passive)
     bench.wait_on_wire(bench.sides[1], "MRA")
@@ -95,7 +98,7 @@ def slow_accept(bench):
 @case("rtu-lost", directions=(TO_LINUX,), deadline_s=180,
       wants=[("active", "REQ"), ("passive", "REP"), ("active", "RTU")])
 def rtu_lost(bench):
-    """RTUs are lost: data flows at once, each repeated REP is answered by another RTU."""
+    """RTUs are lost: data flows at once, and each repeated REP is answered by another RTU."""
     active, passive, key = prepared(bench)
     request = ask(active, passive)
     drop_mads(bench, "pollux", RTU)
@@ -120,7 +123,7 @@ def rtu_lost(bench):
 @case("rtu-lost-data-speaks", directions=(TO_POLLUX,),
       wants=[("active", "REQ"), ("passive", "REP"), ("active", "RC WRITE ONLY")])
 def rtu_lost_data_speaks(bench):
-    """The RTU is lost: the first message tells the passive side that the connection stands."""
+    """The RTU is lost: the first message tells the passive side that it is connected."""
     active, passive, key = prepared(bench)
     request = ask(active, passive)
     drop_mads(bench, "linux", RTU)
@@ -141,11 +144,11 @@ def rtu_lost_data_speaks(bench):
 
 @case("rep-without-rtu", wants=[("active", "REQ"), ("passive", "REP")], deadline_s=240, extra=True)
 def rep_without_rtu(bench):
-    """The active side is killed after its REQ: the REP is repeated, then the passive side is told;
-    the next connection stands."""
+    """The active side is killed after its REQ: the REP is repeated, then the passive side is told.
+    The next connection works."""
     active, passive, key = prepared(bench)
     request = ask(active, passive)
-    # A dying program's kernel would say REJ.
+    # The kernel of a killed program would send a REJ.
     drop_mads(bench, bench.sides[0], REJ)
     active.kill()
     passive.do("cmqp", n=0, id=request.id)

@@ -1,4 +1,4 @@
-"""Connections that are refused, or end badly, and what comes after: the next one stands at once."""
+"""Cases of connections that are refused or end badly, and of the next one, which works at once."""
 
 import signal
 
@@ -19,7 +19,8 @@ AGAIN = [("active", "REQ"), ("passive", "REP"), ("passive", "RC READ REQUEST"),
 
 
 def start_endless_rping(bench):
-    """rping under way in the bench's direction: (pollux's process, the guest's script)."""
+    """Starts rping in the bench's direction and waits until it transfers data. Returns (pollux's
+    process, the guest's script)."""
     if bench.to_linux:
         guest = serve_in_guest(bench, f"-a {bench.guest_address} -S {SIZE}")
         mine = bench.pollux_rping("-c", "-a", bench.guest_address, "-C", FOR_EVER, "-S", SIZE,
@@ -40,12 +41,12 @@ def two_requests(evidence):
 
 @case("kill-pollux", wants=AGAIN, deadline_s=180)
 def kill_pollux(bench):
-    """SIGKILL of pollux in mid-transfer; another in its place connects at once."""
+    """Pollux is killed in mid-transfer; another one in its place connects at once."""
     mine, guest = start_endless_rping(bench)
     mine.signal(signal.SIGKILL)
     mine.wait(bench.deadline)
     if bench.to_linux:
-        # The old server has the port until its queue pair has given up.
+        # The old server keeps the port until its queue pair has used up its retries.
         guest.kill(bench.deadline)
         bench.guest.wait_for_no_cm(bench.deadline)
     exchange(bench, PINGS, SIZE)
@@ -54,11 +55,11 @@ def kill_pollux(bench):
 
 @case("kill-guest-program", wants=AGAIN + [("linux", "DREQ"), ("pollux", "DREP")], deadline_s=180)
 def kill_guest_program(bench):
-    """SIGKILL of the guest's program in mid-transfer: the kernel says DREQ, pollux says so."""
+    """The guest's program is killed in mid-transfer: its kernel sends a DREQ, pollux reports it."""
     mine, guest = start_endless_rping(bench)
     guest.kill(bench.deadline)
     status = mine.wait(bench.deadline)
-    # A client that leaves between two pings leaves in good order, as far as its server can tell.
+    # To its server, a client that is killed between two pings seems to end in good order.
     between = not bench.to_linux and status == 0
     need(between or status == 1 and ("in the midst of ping" in mine.stderr
                                      or "work request failed" in mine.stderr),
@@ -69,7 +70,7 @@ def kill_guest_program(bench):
 
 
 def power_off_in_transfer(bench, active, passive, key):
-    """The guest's power fails while requests of the active side are under way."""
+    """Cuts the guest's power while requests of the active side are in flight."""
     write = {"qp": 0, "op": "write", "at": 0, "len": WRITE_BYTES, "remote": passive.base,
              "rkey": key}
     active.run(**write)
@@ -78,7 +79,7 @@ def power_off_in_transfer(bench, active, passive, key):
         for number in range(WRITES):
             active.do("send", wr=number, **write)
     else:
-        # More than it can do before it is gone.
+        # More requests than the guest completes before it is killed.
         active.begin("burst", op="fadd", qp=0, count=10_000, depth=16, add=1, at=0,
                      remote=passive.base, rkey=key)
         bench.wait_on_wire("linux", "RC FETCH_ADD", 20)
@@ -93,8 +94,8 @@ def power_off_in_transfer(bench, active, passive, key):
 @case("kill-guest", wants=[("active", "REQ"), ("passive", "REP"), ("active", "RC WRITE LAST"),
                            ("pollux", "DREQ"), ("linux", "DREP")], deadline_s=300)
 def kill_guest(bench):
-    """The guest's power fails in mid-transfer: pollux notices what it waits for. With the guest
-    booted again the next connection stands, and the old one is taken down."""
+    """The guest's power fails in mid-transfer: pollux's own requests fail. After the guest has
+    booted again the next connection works, and the old one is ended."""
     active, passive = peers(bench)
     active.mr()
     key = passive.mr()
@@ -114,16 +115,16 @@ def kill_guest(bench):
     number, over = reconnect(active, passive)
     active.run(qp=number, op="write", at=0, len=WRITE_BYTES, remote=passive.base, rkey=key)
     if not over:
-        # The new kernel has never heard of it.
+        # The new kernel does not know the old connection.
         mine.do("disconnect", id=0 if bench.to_linux else old)
         mine.event("DISCONNECTED")
     return two_requests
 
 
 def reconnect(active, passive):
-    """The number of the active side's queue pair, and whether that has ended the old connection. A
-    guest may give out the old one's queue pair number again: then the old one is stale, and ends,
-    and the next request is taken."""
+    """Connects again. Returns the number of the active side's queue pair, and whether that ended
+    the old connection. A guest may use the old queue pair's number again: then the old connection
+    is stale and ends, and the next request is accepted."""
     request(active, passive, number=2)
     found = passive.event("CONNECT_REQUEST", "DISCONNECTED")
     if found.name == "CONNECT_REQUEST":
@@ -137,7 +138,7 @@ def reconnect(active, passive):
 
 @case("reject-no-listener", wants=[("active", "REQ"), ("passive", "REJ")])
 def reject_no_listener(bench):
-    """A port where nobody listens: REJ reason 8."""
+    """A port without a listener: REJ reason 8."""
     if bench.to_linux:
         client = bench.pollux_rping("-c", "-a", bench.guest_address, "-p", CLOSED_PORT)
         client.expect(1, bench.deadline)
@@ -153,7 +154,7 @@ def reject_no_listener(bench):
 @case("reject-path-mtu", directions=(TO_POLLUX,), ports=("tap",),
       wants=[("active", "REQ"), ("passive", "REJ")])
 def reject_path_mtu(bench):
-    """A path MTU of 4096 asked of a port that has 1024: REJ reason 26."""
+    """A path MTU of 4096 is requested from a port that has 1024: REJ reason 26."""
     bench.guest.run("ip link set eth0 mtu 9000", bench.deadline)
     server = bench.pollux_rping("-s")
     bench.listening(server)
@@ -165,7 +166,7 @@ def reject_path_mtu(bench):
 @case("path-mtu-1024", directions=(TO_LINUX,), ports=("tap",),
       wants=[("active", "RC READ RESPONSE MIDDLE")])
 def path_mtu_1024(bench):
-    """A guest that could do 4096 is asked for 1024 by a port that has no more."""
+    """A port that has no more asks for a path MTU of 1024, although the guest could do 4096."""
     bench.guest.run("ip link set eth0 mtu 9000", bench.deadline)
     exchange(bench, PINGS, SIZE)
 

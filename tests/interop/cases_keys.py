@@ -1,4 +1,4 @@
-"""Who may use which key: memory windows, invalidation, protection domains, what is deregistered."""
+"""Cases of access by keys: memory windows, invalidation, protection domains, deregistration."""
 
 import ibv
 from case import BOTH, TO_POLLUX, case, need
@@ -11,7 +11,8 @@ REFUSED = [("passive", "NAK ACCESS")]
 
 
 def with_window(bench, access=ACCESS, count=1):
-    """Connected; the passive side has a window of type 2 for queue pair 0. Its key too."""
+    """Returns both sides, connected, and the key of the passive side's window of type 2 for queue
+    pair 0."""
     active, passive = peers(bench)
     active.mr()
     active.do("fill", at=0, len=LENGTH, seed=SEED)
@@ -66,7 +67,7 @@ def window(bench):
     disconnect(active, passive)
 
 
-# Rxe heeds the region's bounds only.
+# Rxe checks only the bounds of the region.
 @refuse("nak-window-bounds", "A WRITE that leaves the window, though not its region.",
         directions=(TO_POLLUX,))
 def nak_window_bounds(active, passive, key):
@@ -111,7 +112,7 @@ def invalidate_by_send(active, passive, key, length):
     active.run(qp=0, op="send_inv", at=0, len=length, inv=key)
     done, = passive.poll()
     need((done.wr, done.status, done.length) == (9, ibv.WC_SUCCESS, length), f"{done}")
-    # Rxe gives a program the kernel's flag, which here means another thing.
+    # Rxe reports the kernel's flag, which means something else in libibverbs.
     need(done.flags & ibv.KERNEL_WITH_INV if isinstance(passive, LinuxPeer)
          else done.flags & ibv.WITH_INV and done.imm == key,
          f"flags {done.flags:x}, key {done.imm:x}, not {key:x}")
@@ -131,7 +132,7 @@ def send_invalidate(active, passive, key):
 
 @case("nak-deregistered", wants=REFUSED)
 def nak_deregistered(bench):
-    """A WRITE by the key of a region that is gone."""
+    """A WRITE with the key of a deregistered region."""
     active, passive = peers(bench)
     active.mr()
     key = passive.mr(access=ibv.EVERY_ACCESS)
@@ -143,7 +144,7 @@ def nak_deregistered(bench):
 
 @case("nak-other-domain", wants=REFUSED)
 def nak_other_domain(bench):
-    """A READ by the key of a region of another protection domain."""
+    """A READ with the key of a region of another protection domain."""
     active, passive = peers(bench)
     active.mr()
     key = passive.mr(access=ibv.EVERY_ACCESS, pd=1)
@@ -156,7 +157,7 @@ def nak_other_domain(bench):
 @case("nak-qp-not-allowed", wants=[("passive", "NAK INVALID"), ("active", "RC WRITE ONLY"),
                                    ("active", "RC READ REQUEST"), ("active", "RC FETCH_ADD")])
 def nak_qp_not_allowed(bench):
-    """WRITE, READ and fetch-and-add to queue pairs that allow none, of a region that does."""
+    """WRITE, READ and fetch-and-add to queue pairs that allow none, on a region that allows all."""
     active, passive = peers(bench)
     active.mr()
     key = passive.mr(access=ibv.EVERY_ACCESS)
@@ -177,11 +178,11 @@ def nak_qp_not_allowed(bench):
 
 @case("zero-length-any-key", wants=[("active", "RC WRITE ONLY"), ("active", "RC READ REQUEST")])
 def zero_length_any_key(bench):
-    """WRITE and READ of nothing: neither key nor address is looked at (IB C9-88).
+    """WRITE and READ of zero bytes: neither the key nor the address is checked (IB C9-88).
 
-    But rxe (Linux 6.1) looks up the key of a READ when it comes a second time, of nothing too, and
-    goes to ERR if there is none, with a NAK of a PSN that is answered already. A guest that answers
-    late gets it twice: it is given a key that there is.
+    But if a READ arrives a second time, rxe (Linux 6.1) looks up its key even for zero bytes. If
+    there is no such key, it goes to ERR and sends a NAK with a PSN that is already answered. A
+    guest that answers late receives the READ twice, so it gets an existing key.
     """
     active, passive = peers(bench)
     active.mr()

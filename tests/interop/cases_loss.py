@@ -1,6 +1,8 @@
-"""A bad wire under rping: every ping arrives whole, and the wire really was bad.
+"""Cases of rping over a wire that impairs frames: every ping arrives whole, and frames were
+impaired.
 
-Made bad by pollux at its port, both ways, or by the guest's kernel (netem) on what it sends.
+Frames are impaired by pollux at its port, both ways, or by the guest's kernel (netem), when it
+sends.
 """
 
 import re
@@ -10,22 +12,22 @@ from cases_rping import exchange
 
 CONNECT = [("active", "REQ"), ("passive", "REP"), ("active", "RC SEND ONLY")]
 SIZE = 65535
-# To pings, so that the wire does its worst for certain: some 40 frames a ping at the larger path
-# MTU, four times that at the smaller.
+# The number of pings for each rate, enough to impair some frames for certain: a ping has some 40
+# frames at the larger path MTU, and four times as many at the smaller.
 PINGS = {0.001: 300, 0.01: 25, 0.1: 4}
-# None that may overtake another follows it closely but in a READ's responses.
+# Only a READ's responses follow one another closely enough to be reordered.
 REORDERED_PINGS = {**PINGS, 0.1: 12}
 NETEM = {
     "loss": "loss {percent}%",
     "dup": "duplicate {percent}%",
-    # What is not reordered waits, and is overtaken by what is.
+    # Frames that are not selected wait, and the selected ones overtake them.
     "reorder": "delay 2ms reorder {percent}%",
     "corrupt": "corrupt {percent}%",
 }
 COUNTER_OF = {"loss": "lost", "dup": "duplicated", "reorder": "reordered", "corrupt": "corrupted"}
 LOSES_FRAMES = ("loss", "corrupt")
-# What the guest sends by RoCE alone: it asks thrice for an address, and answers as often who asks
-# for its own, and all three may be lost.
+# Impairs only the RoCE packets that the guest sends. It asks only three times for an address, and
+# answers only as often for its own: if ARP were impaired, all three frames might be lost.
 BY_NETEM = """set -e
 modprobe ifb numifbs=0
 ip link add ifb0 type ifb
@@ -35,7 +37,7 @@ tc qdisc add dev eth0 clsact
 tc filter add dev eth0 egress protocol ip u32 match ip protocol 17 0xff \
   match ip dport 4791 0xffff action mirred egress redirect dev ifb0
 """
-# hw_counters of rxe0 that say it had to recover, or saw that its peer did.
+# hw_counters of rxe0 that count recoveries, its own and those of its peer.
 RECOVERY = ("duplicate_request", "out_of_seq_request", "rcvd_seq_err", "completer_retry_err",
             "retry_exceeded_err")
 
@@ -47,7 +49,7 @@ def rxe_counters(bench):
 
 
 def recovered(bench, before, answer):
-    """That something was sent again, by the counters of either side."""
+    """Checks, by the counters of either side, that something was sent again."""
     after = rxe_counters(bench)
     rxe = {name: after[name] - before[name] for name in RECOVERY if after[name] != before[name]}
     mine = {name: answer[name] for name in ("retransmitted_packets", "duplicate_request",
@@ -72,7 +74,7 @@ def in_guest(bench, kind, rate):
     bench.guest.run(BY_NETEM.format(netem=NETEM[kind].format(percent=rate * 100)), bench.deadline)
     pings = REORDERED_PINGS if kind == "reorder" else PINGS
     answer = exchange(bench, pings[rate], SIZE, goodbye_lost=kind in LOSES_FRAMES)
-    # What came twice needs no recovery, and neither side counts a repeated response.
+    # Duplicates need no recovery, and neither side counts a repeated response.
     if kind != "dup":
         recovered(bench, before, answer)
     if kind == "loss":

@@ -1,4 +1,5 @@
-"""pollux nfs on the kernel's NFS server: files there and back, lists, errors, loss, restarts."""
+"""Cases of pollux nfs with the kernel's NFS server: files both ways, lists, errors, loss,
+restarts."""
 
 import hashlib
 import os
@@ -9,7 +10,7 @@ from network import BRIDGE
 from process import shell
 
 PORT = 20049
-# The host's own place on the bridge: MOUNT goes through its kernel.
+# The address of the host's kernel on the bridge: MOUNT goes through that kernel.
 HOST_ADDRESS = "192.0.2.9/24"
 DATA_MIB, SMALL_MIB = 192, 4
 USER = 1234
@@ -17,7 +18,7 @@ KIB, MIB = 1 << 10, 1 << 20
 SIZES = (0, 1, 4095, 4096, 4097, 100_001, MIB, 3 * MIB + 5)
 LARGE, RESTARTED = 64 * MIB, 32 * MIB
 ENTRIES = 5000
-# Starts everything but the server's threads; /srv is for files, /small is soon full.
+# Starts everything except the server's threads. /srv is for files; /small fills up quickly.
 EXPORT = f"""
 set -e
 modprobe -a nfsd rpcrdma
@@ -33,8 +34,8 @@ exportfs -i -o rw,insecure,no_subtree_check,fsid=2 '*:/small'
 pgrep rpc.mountd >/dev/null || rpc.mountd
 """
 STOP = "rpc.nfsd 0"
-# So slow that a restart begun when 4 MiB are there finds the rest under way, however fast the two
-# machines are. By what the guest sends, and by what it receives.
+# So slow that a restart that begins after 4 MiB always interrupts the transfer, however fast the
+# two machines are. SLOW_OUT limits what the guest sends, SLOW_IN what it receives.
 SLOW = "netem rate 48mbit limit 20000"
 SLOW_OUT, FAST_OUT = f"tc qdisc replace dev eth0 root {SLOW}", "tc qdisc del dev eth0 root"
 SLOW_IN = f"""
@@ -47,19 +48,20 @@ tc filter add dev eth0 ingress protocol all u32 match u32 0 0 action mirred egre
 FAST_IN = "tc qdisc del dev eth0 clsact; ip link del ifb0"
 WANTS = [("active", "REQ"), ("passive", "REP"), ("active", "RTU"), ("active", "DREQ"),
          ("passive", "DREP"), ("active", "RC SEND ONLY")]
-# The server reads what is put, and writes what is got.
+# The server READs the data of a put, and WRITEs the data of a get.
 BULK = WANTS + [("passive", "RC READ REQUEST"), ("active", "RC READ RESPONSE FIRST"),
                 ("passive", "RC WRITE FIRST")]
 
 
 def start_threads(block_bytes):
-    """READs and WRITEs of so many bytes at most; only a server without threads can be told."""
+    """Returns commands that start a server with READs and WRITEs of at most `block_bytes`, which
+    can be set only while it has no threads."""
     return (f"{STOP}; echo {block_bytes} >/proc/fs/nfsd/max_block_size; "
             f"rpc.nfsd -N 4 --rdma={PORT} 4; grep -q 'rdma {PORT}' /proc/fs/nfsd/portlist")
 
 
 class KernelServer:
-    """knfsd in the guest, and pollux nfs on it."""
+    """knfsd in the guest, and pollux nfs as its client."""
 
     def __init__(self, bench, block_bytes=MIB):
         self.bench = bench
@@ -71,7 +73,7 @@ class KernelServer:
         return self.bench.guest.run(script, self.bench.deadline)
 
     def begin(self, command, *operands, path="", export="/srv"):
-        """pollux nfs under way; `operands` are the local file, after options."""
+        """Starts pollux nfs; `operands` are options, then the local file."""
         bench = self.bench
         url = f"nfs://{bench.guest_address}{export}/{path}"
         order = (url, *operands) if command == "get" else (*operands, url)
@@ -82,18 +84,19 @@ class KernelServer:
         return self.bench.pollux_json(self.begin(command, *operands, **where), status)
 
     def local(self, name, size):
-        """A file of this host's with random bytes, and its digest."""
+        """Creates a file with random bytes on this host; returns its path and digest."""
         path = self.bench.folder / name
         data = os.urandom(size)
         path.write_bytes(data)
         return path, hashlib.sha256(data).hexdigest()
 
     def digest(self, path):
-        """As the guest's own programs see a file, the server's cache included."""
+        """Returns a file's digest as the guest's own programs see it, the server's cache
+        included."""
         return self.guest(f"sha256sum {path}").split()[0]
 
     def put_and_get(self, name, size):
-        """A file to the server and back, and what the two commands said."""
+        """Copies a file to the server and back; returns what the two commands printed."""
         path, digest = self.local(name, size)
         put = self.run("put", path, path=name)
         need(put["bytes"] == size and put["sha256"] == digest, f"put of {size} bytes: {put}")
@@ -107,13 +110,13 @@ class KernelServer:
         return put, got
 
     def look(self, *wants):
-        """For the end of the case: what the RPCs in its capture must be."""
+        """Returns a check of the capture's RPCs, for the end of the case."""
         return lambda evidence: rpc_judge.judge_nfs(evidence, self.bench.port.address, wants)
 
 
 @case("nfs-files", directions=(TO_LINUX,), wants=BULK, deadline_s=300)
 def nfs_files(bench):
-    """Files of many sizes to the kernel's server and back, READs and WRITEs of 1 MiB."""
+    """Files of many sizes to the kernel's server and back, with READs and WRITEs of 1 MiB."""
     server = KernelServer(bench)
     for size in SIZES:
         put, got = server.put_and_get(f"file{size}", size)
@@ -133,7 +136,7 @@ def nfs_64mib(bench):
 
 @case("nfs-blocks-32k", directions=(TO_LINUX,), wants=BULK, deadline_s=300)
 def nfs_blocks_32k(bench):
-    """rsize and wsize as the server has them: 32 KiB."""
+    """A server whose rsize and wsize are 32 KiB, which the client uses."""
     server = KernelServer(bench, block_bytes=32 * KIB)
     put, got = server.put_and_get("file", 2 * MIB + 77)
     need(put["block_bytes"] == got["block_bytes"] == 32 * KIB, f"{put} {got}")
@@ -142,7 +145,7 @@ def nfs_blocks_32k(bench):
 
 @case("nfs-loss-1%", directions=(TO_LINUX,), wants=BULK, deadline_s=400)
 def nfs_loss(bench):
-    """A file there and back over a wire that loses every hundredth frame both ways."""
+    """A file to the server and back with 1 % loss both ways."""
     server = KernelServer(bench)
     path, digest = server.local("file", 4 * MIB)
     impair = ("--impair", f"loss=0.01,seed={bench.port.number}")
@@ -186,7 +189,7 @@ def nfs_ls(bench):
 
 @case("nfs-errors", directions=(TO_LINUX,), wants=WANTS, deadline_s=300)
 def nfs_errors(bench):
-    """No permission, a full disk, what is not there, what is not exported: one clear line each."""
+    """No permission, a full disk, a missing file or export: one clear line each."""
     server = KernelServer(bench)
     path, _ = server.local("file", 6 * MIB)
     server.guest("mkdir -m 700 /srv/private; printf secret >/srv/private/f; printf x >/small/old")
@@ -209,7 +212,7 @@ def nfs_errors(bench):
 
 
 def show_reconnection(server, *wants):
-    """For the end of a case in which the server was restarted."""
+    """Returns a check of the capture, for the end of a case that restarted the server."""
     def look(evidence):
         server.look(*wants)(evidence)
         requests = {frame.payload for frame in evidence.frames if "REQ" in frame.names}
@@ -220,11 +223,11 @@ def show_reconnection(server, *wants):
 
 @case("nfs-restart", directions=(TO_LINUX,), wants=BULK[:-1], deadline_s=500)
 def nfs_restart(bench):
-    """knfsd restarted in the middle of a put: it connects again, and the data are right."""
+    """knfsd is restarted in the middle of a put: the client reconnects, and the data are right."""
     server = KernelServer(bench)
     path, digest = server.local("file", RESTARTED)
     server.guest(SLOW_IN)
-    # Once a part of it is there; the guest is nearer to it than we are.
+    # Begins when a part of the file has arrived, which the guest itself sees sooner than this host.
     restart = bench.guest.begin("until [[ $(du -sm /srv | cut -f1) -gt 4 ]]; do sleep 0.02; done; "
                                 f"{STOP}; {FAST_IN}; {start_threads(MIB)}")
     put = server.begin("put", path, path="file")
@@ -239,11 +242,11 @@ def nfs_restart(bench):
 @case("nfs-restart-get", directions=(TO_LINUX,), wants=WANTS + [("passive", "RC WRITE FIRST")],
       deadline_s=500)
 def nfs_restart_get(bench):
-    """knfsd restarted in the middle of a get: it connects again, and the data are right."""
+    """knfsd is restarted in the middle of a get: the client reconnects, and the data are right."""
     server = KernelServer(bench)
     digest = server.guest(f"head -c {RESTARTED} /dev/urandom >/srv/file; "
                           f"sha256sum /srv/file; {SLOW_OUT}").split()[0]
-    # The bytes that the server has read, for anybody.
+    # The bytes that the server has read for all its clients.
     read = "awk '/^io/ {print $2}' /proc/net/rpc/nfsd"
     restart = bench.guest.begin(f"before=$({read}); until (($({read}) > before + {4 * MIB})); do "
                                 f"sleep 0.02; done; {STOP}; {FAST_OUT}; {start_threads(MIB)}")

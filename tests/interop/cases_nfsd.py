@@ -1,4 +1,4 @@
-"""Linux's NFS client on a directory that Pollux serves: mount, work, look at what came of it."""
+"""Cases of Linux's NFS client on a directory that Pollux serves: mounts, work, and its results."""
 
 import contextlib
 import fcntl
@@ -19,16 +19,16 @@ SERVICE_PORT, MOUNT_PORT = 20049, 20048
 MOUNT_POINT = "/mnt"
 USER = 1234
 MIB = 1 << 20
-# Around what fits a message, a page, a packet and a READ or WRITE; the largest last.
+# Sizes around those of a message, a page, a packet and a READ or WRITE; the largest is last.
 SIZES = (0, 1, 1000, 4095, 4096, 4097, 65_537, MIB, MIB + 1, 3 * MIB + 5)
 WANTS = [("linux", "REQ"), ("pollux", "REP"), ("linux", "RTU"), ("linux", "RC SEND ONLY"),
          ("pollux", "RC SEND ONLY")]
-# Bulk data go by RDMA READ of what the client writes and RDMA WRITE of what it reads.
+# The server READs what the client writes in bulk, and WRITEs what it reads.
 BULK = WANTS + [("pollux", "RC READ REQUEST"), ("pollux", "RC WRITE FIRST")]
 
 
 class Served:
-    """pollux nfsd with a directory of the bench's own, and what the guest does to it."""
+    """pollux nfsd with a directory of the bench, and the guest's work on it."""
 
     def __init__(self, bench, squash=False, export=None, arguments=()):
         self.bench = bench
@@ -38,7 +38,8 @@ class Served:
         self.options = "" if squash else ",no_root_squash"
         self.arguments = arguments
         self.process = None
-        # Another case's: by it the kernel would ask for the guest in the name of its tap's address.
+        # Removes the address that another case left: with it the kernel would ask for the guest
+        # over the bridge, in the name of its tap's address.
         shell(f"ip addr flush dev {BRIDGE}")
         self.start()
 
@@ -55,7 +56,7 @@ class Served:
         bench.deadline.wait_for("the port on the bridge", bench.port.plugged)
 
     def mount_command(self, options=""):
-        """What the server says is to be typed."""
+        """Returns the mount command that the server prints, with MOUNT_POINT and more options."""
         told = re.search(r": (mount -t nfs .*) /mnt$", self.process.stderr, re.MULTILINE)
         need(told, f"no mount command among: {self.process.stderr}")
         return told[1].replace(" -o ", f" -o {options}") + f" {MOUNT_POINT}"
@@ -76,24 +77,25 @@ class Served:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def guest_checksums(self, *names):
-        """What the guest reads from the server: its cache is dropped first."""
+        """Returns checksums of what the guest reads from the server; the guest's cache is dropped
+        first."""
         text = self.guest("echo 3 >/proc/sys/vm/drop_caches; "
                           f"cd {MOUNT_POINT}; sha256sum {' '.join(names)}")
         return {line.split()[1]: line.split()[0] for line in text.splitlines()}
 
     def same(self, *names):
-        """That both sides see the same bytes in these files."""
+        """Checks that both sides see the same bytes in these files."""
         for name, digest in self.guest_checksums(*names).items():
             need(digest == self.checksum(name), f"{name} differs")
 
     def told(self, command):
-        """What `pollux COMMAND --json` tells of it."""
+        """Returns what `pollux COMMAND --json` prints about this server."""
         argv = [self.bench.tools["pollux"], command, "--json", "--pid",
                 str(self.process.child.pid)]
 
         def answer():
             need(self.process.running(), f"{self.process.name} has ended")
-            # Its worker may have to wait for its CPU for longer than anybody waits for an answer.
+            # The worker may wait for its CPU for longer than pollux waits for its answer.
             done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                   text=True, check=False)
             return done.stdout if done.returncode == 0 else None
@@ -102,43 +104,44 @@ class Served:
         return json.loads(text)["processes"][0]
 
     def worker(self):
-        """What its worker tells of itself, by topic."""
+        """Returns the statistics of its worker, by topic."""
         return self.told("stat")["workers"][0]
 
     def counters(self):
-        """What it tells of its calls, by name."""
+        """Returns the statistics of its NFS calls, by name."""
         return self.worker()["nfs"]
 
     def calls(self):
-        """How many READs and WRITEs it has answered."""
+        """Returns how many READs and WRITEs it has answered."""
         nfs = self.counters()
         return nfs["calls/read"] + nfs["calls/write"]
 
     def wait_for_calls(self, count):
-        """Until it has answered so many more."""
+        """Waits until it has answered `count` more READs or WRITEs."""
         before = self.calls()
         self.bench.deadline.wait_for(f"{count} READs or WRITEs",
                                      lambda: self.calls() >= before + count)
 
     def wait_for_awaited_lock(self):
-        """Until a client waits for a lock that it has not got."""
+        """Waits until a client is waiting for a lock."""
         self.bench.deadline.wait_for(
             "a lock that is waited for",
             lambda: any(one["awaited"] for one in self.told("locks")["locks"]))
 
     def stop(self):
-        """Its end, in good order: what it says of itself."""
+        """Stops nfsd by SIGINT and returns its JSON output."""
         self.process.signal(signal.SIGINT)
         return self.bench.pollux_json(self.process)
 
     def look(self, *wants):
-        """For the end of the case: what the RPCs of the guest in its capture must be."""
+        """Returns a check of the guest's RPCs in the capture, for the end of the case."""
         return lambda evidence: rpc_judge.judge_nfs(evidence, self.bench.guest_address, wants)
 
 
 @contextlib.contextmanager
 def mounted(served, options="hard,nolock,"):
-    """The export in the guest, at MOUNT_POINT; what is left of a case that failed goes too."""
+    """Mounts the export in the guest at MOUNT_POINT and unmounts it again, by force if the case
+    fails."""
     served.mount(options)
     try:
         yield
@@ -149,7 +152,7 @@ def mounted(served, options="hard,nolock,"):
 
 
 def make_files(served, sizes):
-    """Files of the guest's making, of these sizes; their names."""
+    """Creates files of these sizes in the guest and returns their names."""
     names = [f"file{size}" for size in sizes]
     served.guest(f"cd {MOUNT_POINT}; " + "".join(
         f"head -c {size} /dev/urandom >{name};" for name, size in zip(names, sizes)) + "sync")
@@ -160,7 +163,7 @@ def make_files(served, sizes):
 
 @case("nfsd-files", directions=(TO_POLLUX,), wants=BULK, deadline_s=300)
 def nfsd_files(bench):
-    """Files of many sizes written and read back, with the command that the server says to type."""
+    """Files of many sizes are written and read back; nfsd prints the mount command."""
     served = Served(bench)
     with mounted(served):
         served.same(*make_files(served, SIZES))
@@ -184,7 +187,7 @@ def nfsd_sizes(bench):
 
 @case("nfsd-procedures", directions=(TO_POLLUX,), wants=BULK, deadline_s=240)
 def nfsd_procedures(bench):
-    """Each of the 22 procedures is called by the kernel's client, and does what it is for."""
+    """The kernel's client calls each of the 22 procedures, and each does what it is for."""
     served = Served(bench)
     with mounted(served, "hard,nolock,nordirplus,"):
         served.guest(f"""cd {MOUNT_POINT}
@@ -220,7 +223,7 @@ def nfsd_procedures(bench):
 
 @case("nfsd-ids", directions=(TO_POLLUX,), wants=WANTS, deadline_s=240)
 def nfsd_ids(bench):
-    """Users are themselves, root is nobody, and errors are those of the file system."""
+    """Users keep their IDs, root becomes nobody, and errors are those of the file system."""
     served = Served(bench, squash=True)
     os.mkdir(served.root / "private", 0o700)
     os.mkdir(served.root / "group", 0o070)
@@ -251,7 +254,7 @@ def nfsd_ids(bench):
 
 @case("nfsd-full", directions=(TO_POLLUX,), wants=BULK, deadline_s=240)
 def nfsd_full(bench):
-    """A file system that fills up says so, and goes on when there is room again."""
+    """A file system that fills up reports it, and works again when there is room."""
     small = bench.folder / "small"
     small.mkdir()
     shell(f"mount -t tmpfs -o size=4m small {small}")
@@ -274,7 +277,7 @@ def nfsd_full(bench):
 
 @case("nfsd-loss", directions=(TO_POLLUX,), wants=BULK, deadline_s=400, ports=("af_packet",))
 def nfsd_loss(bench):
-    """1 % of the frames lost both ways: files whole, and frames sent again."""
+    """1 % of the frames are lost both ways: files arrive whole, and frames are sent again."""
     served = Served(bench, arguments=("--impair", f"loss=0.01,seed={bench.port.number}"))
     with mounted(served):
         served.same(*make_files(served, (1000, 65_537, MIB + 1, 4 * MIB)))
@@ -284,8 +287,8 @@ def nfsd_loss(bench):
 
 
 def repeat_in_guest(bench, script):
-    """The guest does it until the one that is returned is called, and has then done it once more
-    than it had to: whatever happened between did so at the same time. What it said is returned."""
+    """Repeats the script in the guest until the returned function is called, which returns the
+    script's output. So the script runs during all that happens in between."""
     flag = f"/tmp/enough{bench.guest.next}"
     under_way = bench.guest.begin(f"set -e; until [[ -e {flag} ]]; do {script}; done")
 
@@ -299,7 +302,7 @@ def repeat_in_guest(bench, script):
 
 @case("nfsd-killed", directions=(TO_POLLUX,), wants=BULK, deadline_s=400, ports=("af_packet",))
 def nfsd_killed(bench):
-    """Pollux is killed while the client writes and while it reads; another goes on in its place."""
+    """Pollux is killed while the client writes and while it reads; a new one takes its place."""
     served = Served(bench)
 
     def kill_during(script):
@@ -317,7 +320,7 @@ def nfsd_killed(bench):
         need(all((served.root / name).stat().st_size == 16 * MIB for name in names),
              "bytes are missing")
         served.same(*names)
-        # Not through its cache, which would soon have all of it.
+        # Bypasses the guest's cache, which would soon hold the whole file.
         read = kill_during(f"dd if={MOUNT_POINT}/file1 bs=32k iflag=direct status=none | sha256sum")
         digests = {line.split()[0] for line in read.splitlines()}
         need(digests == {served.checksum("file1")}, f"the guest has read {digests}")
@@ -325,7 +328,7 @@ def nfsd_killed(bench):
     return served.look(rpc_judge.READ, rpc_judge.WRITE)
 
 
-# What a client's lock manager needs beside it.
+# Starts the programs that a client's lock manager needs.
 STATUS_MONITOR = """
 mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak
 touch /var/lib/nfs/state
@@ -335,7 +338,7 @@ pgrep rpc.statd >/dev/null || rpc.statd --no-notify
 
 
 def can_lock(file):
-    """Whether a program of this host gets the lock."""
+    """Returns whether a program of this host gets the lock."""
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
@@ -344,14 +347,15 @@ def can_lock(file):
 
 
 def is_locked(path):
-    """Whether anybody holds or awaits a lock of the file; asking disturbs nobody."""
+    """Returns whether any program holds or awaits a lock of the file, without asking for one."""
     inode = path.stat().st_ino
     with open("/proc/locks", encoding="ascii") as file:
         return f":{inode} " in file.read()
 
 
 def hold_until(bench, flag, name="locked"):
-    """The guest holds the lock of its file `name` until there is a file `flag`."""
+    """Holds the lock of the file `name` in the guest until a file `flag` exists; returns the
+    script."""
     held = bench.guest.begin(f"rm -f {flag}; flock {MOUNT_POINT}/{name} sh -c 'echo held; "
                              f"until test -e {flag}; do sleep 0.1; done'")
     held.wait_for_output("held", bench.deadline)
@@ -360,7 +364,7 @@ def hold_until(bench, flag, name="locked"):
 
 @case("nfsd-locks", directions=(TO_POLLUX,), wants=WANTS, deadline_s=300, ports=("af_packet",))
 def nfsd_locks(bench):
-    """Locks of the guest's programs and of this host's keep each other out, in turn."""
+    """Locks of the guest's programs and locks of this host's exclude each other, in turn."""
     served = Served(bench)
     served.guest(STATUS_MONITOR)
     path, flag = f"{MOUNT_POINT}/locked", "/tmp/enough"
@@ -380,7 +384,8 @@ def nfsd_locks(bench):
             waits.expect(0, bench.deadline)
         held = hold_until(bench, flag)
         waits = bench.guest.begin(f"flock {path} echo mine")
-        # By its own kernel: the server is not asked for what another program there has.
+        # The guest's own kernel makes it wait: it does not ask the server for a lock that another
+        # program there holds.
         served.guest("until grep -q -e '->' /proc/locks; do sleep 0.05; done; "
                      f"touch {flag}")
         for one in (held, waits):
@@ -392,8 +397,8 @@ def nfsd_locks(bench):
 @case("nfsd-locks-restart", directions=(TO_POLLUX,), wants=WANTS, deadline_s=400,
       ports=("af_packet",))
 def nfsd_locks_restart(bench):
-    """Pollux is killed while the guest holds a lock: the guest is told, and has it back first."""
-    # Long enough for a slow machine to hear of the restart, and to ask.
+    """Pollux is killed while the guest holds a lock: the guest is told, and gets it back first."""
+    # Long enough for a slow guest to learn of the restart and to reclaim its lock.
     served = Served(bench, arguments=("--grace-s", "45"))
     served.guest(STATUS_MONITOR)
     with mounted(served, "hard,"):
@@ -420,14 +425,14 @@ def nfsd_locks_restart(bench):
 @case("nfsd-locks-reboot", directions=(TO_POLLUX,), wants=WANTS, deadline_s=600,
       ports=("af_packet",), extra=True)
 def nfsd_locks_reboot(bench):
-    """The guest's power fails while it holds a lock: booted again it tells by UDP; it is free."""
+    """The guest's power fails while it holds a lock: its reboot, told by UDP, frees the lock."""
     served = Served(bench)
     served.guest(STATUS_MONITOR)
     served.mount("hard,")
     served.guest(f"touch {MOUNT_POINT}/locked")
     hold_until(bench, "/tmp/enough")
     need(is_locked(served.root / "locked"), "no lock is seen on this host")
-    # Its disk is memory: what a disk would have kept.
+    # The guest's disk is in memory: saves what a real disk would have kept.
     served.guest("tar cf /host/monitored -C /var/lib/nfs sm state")
     kept = (bench.guest.shared / "monitored").read_bytes()
     bench.guest.qemu.signal(signal.SIGKILL)
@@ -466,6 +471,6 @@ def nfsd_netdev(bench):
                 held.expect(0, bench.deadline)
         served.stop()
     finally:
-        # Of two interfaces with one network the kernel would take the wrong one in other cases.
+        # With two interfaces on one network the kernel would use the wrong one in other cases.
         shell(f"ip addr flush dev {NETDEV}")
     return served.look(rpc_judge.READ, rpc_judge.WRITE)

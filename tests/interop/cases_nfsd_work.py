@@ -1,5 +1,5 @@
-"""Programs at work on a directory that Pollux serves, in the guest; each once more over a wire that
-loses."""
+"""Cases of programs that work in the guest on a directory that Pollux serves, each also over a wire
+that loses frames."""
 
 import hashlib
 import os
@@ -55,12 +55,13 @@ def names(served, removed="many"):
 
 
 def fewer_names(served):
-    """Each REMOVE that is lost costs a time-out of the guest's."""
+    """Does the same as names(), but removes fewer entries: each lost REMOVE costs the guest a
+    time-out."""
     names(served, "few")
 
 
 def data(served):
-    """Truncation, holes, O_DIRECT, fsync, append, a program run from there (mmap)."""
+    """Truncation, holes, O_DIRECT, fsync, append, and a program that runs from the mount (mmap)."""
     served.guest(f"""cd {MOUNT_POINT}
         head -c 300000 /dev/urandom >cut
         truncate -s 100001 cut
@@ -79,7 +80,7 @@ def data(served):
 
 
 def tar(served):
-    """A tree in and out by tar, with owners, modes and times as they were."""
+    """A tree is copied in and out by tar and keeps its owners, modes and times."""
     trees = "etc usr/lib/x86_64-linux-gnu/libibverbs usr/share/perl5 usr/sbin"
     told = served.guest(f"""cd /
         tar cf - {trees} | tar xpf - -C {MOUNT_POINT}
@@ -100,7 +101,7 @@ def tar(served):
 
 
 def git(served):
-    """A repository cloned onto the mount, worked in, packed anew, and whole (git fsck)."""
+    """A repository is cloned onto the mount, changed and repacked, and passes git fsck."""
     head = served.guest(f"""cd /tmp
         rm -rf source
         git init -q -b main source
@@ -129,7 +130,7 @@ def git(served):
         diff -r --no-dereference --exclude .git /tmp/source .
         test "$(git rev-parse HEAD~2)" = "$(git -C /tmp/source rev-parse HEAD)"
         git rev-parse HEAD""").split()[-1]
-    # And as the server's own file system has it.
+    # Checks the repository in the server's own file system, too.
     here = subprocess.run(["git", "-C", served.root / "clone", "-c", "safe.directory=*", "fsck",
                            "--full", "--strict"], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
@@ -148,7 +149,7 @@ def fio(served):
         "mapped": "--ioengine=mmap --rw=randwrite --bs=4k --size=1m",
     }
     for name, job in jobs.items():
-        # Again from the server, by what it is to be alone.
+        # Verifies the data from the server once more, by the job's pattern alone.
         again = "" if name == "buffered" else f"{common} --name={name} {job} --verify_only"
         served.guest(f"""trap 'cat /tmp/fio' ERR
             {common} --name={name} {job} --end_fsync=1
@@ -158,8 +159,9 @@ def fio(served):
 
 
 def define(name, work, *wants, frames=BULK, lossy_work=None, deadline_s=300):
-    """A case of `work`, a function of what is served, in which calls of the procedures `wants` have
-    chunks; and the same, or `lossy_work` instead, among the slow ones with a lossy wire."""
+    """Registers a case of `work`, a function of what is served; its capture must have calls with
+    chunks of the procedures `wants`. Also registers a slow case of `lossy_work`, or of `work`, over
+    a wire that loses frames."""
     @case(name, directions=(TO_POLLUX,), wants=frames, deadline_s=deadline_s)
     def clean(bench):
         served = Served(bench)
@@ -195,7 +197,7 @@ define("nfsd-fio", fio, rpc_judge.READ, rpc_judge.WRITE)
 @case("nfsd-replayed", directions=(TO_POLLUX,), wants=WANTS, deadline_s=600, ports=("af_packet",),
       extra=True)
 def nfsd_replayed(bench):
-    """Answers are lost until the connection is: what the client then asks again runs once."""
+    """Replies are lost until the connection breaks: calls that the client then repeats run once."""
     served = Served(bench)
 
     def counted(name):
@@ -208,7 +210,7 @@ def nfsd_replayed(bench):
         enough = repeat_in_guest(
             bench, f"n=$((n + 1)); mkdir {MOUNT_POINT}/a$n; mv -T {MOUNT_POINT}/a$n "
                    f"{MOUNT_POINT}/b$n; rmdir {MOUNT_POINT}/b$n")
-        # The one that is lost may be of a call that may be repeated.
+        # The lost reply may be that of a call that is safe to run twice: repeats until one is not.
         while not counted("duplicates_answered"):
             connections = counted("connections_established")
             wait_for("replies_sent", counted("replies_sent") + 1)

@@ -1,4 +1,4 @@
-"""Receives that are shared, late, too small or never there; and peers that are gone."""
+"""Cases of receives that are shared, late, too small or missing, and of peers that are gone."""
 
 import collections
 import time
@@ -12,7 +12,7 @@ RECEIVES_AT = 65536
 RNR_PAUSE_S = 0.5  # while no receive is posted
 # 2^12 * 4.096 us = 17 ms, four times that with rxe's own margin.
 TIMEOUT, RETRIES = 12, 3
-PROBES = 6  # of one silence at most: RcRequester::kMaxProbes
+PROBES = 6  # the most in one silence: RcRequester::kMaxProbes
 LOSSY_TIMEOUT = 14  # 67 ms
 READS, READ_BYTES = 24, 64 * 1024
 
@@ -51,13 +51,13 @@ def srq(bench):
 
 @case("srq-empty", wants=[("active", "RC SEND ONLY"), ("passive", "RNR NAK")])
 def srq_empty(bench):
-    """A shared receive queue that is empty: RNR, until there is a receive."""
+    """An empty shared receive queue: RNR NAKs until there is a receive."""
     send_before_receive(bench, {"srq": 0}, {"srq": 0})
 
 
 @case("rnr-recovered", wants=[("active", "RC SEND ONLY"), ("passive", "RNR NAK")])
 def rnr_recovered(bench):
-    """A SEND that waits for its receive; others wait behind it and arrive in order."""
+    """A SEND waits for its receive; others wait behind it and arrive in order."""
     send_before_receive(bench, None, {"qp": 0})
 
 
@@ -90,7 +90,7 @@ def too_long(bench, op, **values):
     passive.mr()
     connect(active, passive)
     passive.do("recv", qp=0, wr=0, at=RECEIVES_AT, len=100)
-    # The specification's answer and rxe's.
+    # Pollux sends the NAK of the specification, rxe another one.
     status = ibv.WC_REM_OP_ERR if bench.to_linux else ibv.WC_REM_INV_REQ_ERR
     active.run(status=status, qp=0, op=op, at=0, **values)
     done, = passive.poll()
@@ -107,13 +107,13 @@ def too_long(bench, op, **values):
 
 @case("nak-send-too-long", wants=[("active", "RC SEND ONLY")])
 def nak_send_too_long(bench):
-    """A SEND larger than its receive: NAK 0x61, of Linux 0x63."""
+    """A SEND larger than its receive: NAK 0x61 from Pollux, 0x63 from Linux."""
     return too_long(bench, "send", len=101)
 
 
 @case("nak-send-far-too-long", wants=[("active", "RC SEND FIRST")], extra=True)
 def nak_send_far_too_long(bench):
-    """The same with a SEND of many packets."""
+    """A SEND of many packets, larger than its receive."""
     return too_long(bench, "send", len=8192)
 
 
@@ -145,7 +145,7 @@ def retry_exhausted(bench):
 @case("read-partial-retry", wants=[("active", "RC READ REQUEST"),
                                    ("passive", "RC READ RESPONSE MIDDLE")], deadline_s=240)
 def read_partial_retry(bench):
-    """READs over a wire that loses: what has arrived is not asked for again."""
+    """READs over a wire that loses frames: data that have arrived are not requested again."""
     active, passive = peers(bench, "--impair", f"loss=0.03,seed={bench.port.number}")
     active.mr()
     key = passive.mr()
@@ -159,7 +159,8 @@ def read_partial_retry(bench):
 
 
 def show_partial_retry(evidence):
-    """A READ request for part of an earlier one, its address moved on with its PSN."""
+    """Checks that a READ request repeats a part of an earlier one, at the address that fits its
+    PSN."""
     requests = {}
     for frame in evidence.frames:
         if "RC READ REQUEST" in frame.names:
@@ -211,8 +212,8 @@ mtu_case("path-mtu-guest-2048", 3000, 2048, "The same, with 2048.", extra=True)
 @case("path-mtu-guest-too-small", directions=(TO_LINUX,), ports=("af_packet",),
       wants=[("active", "RC SEND MIDDLE"), ("passive", "RNR NAK")])
 def path_mtu_guest_too_small(bench):
-    """The port's path MTU is more than the guest can send, and CM has no word for it: SENDs arrive,
-    a READ fails, since rxe says RNR of a response that it cannot send."""
+    """The port's path MTU exceeds what the guest can send, which CM cannot express: SENDs arrive,
+    but a READ fails, since rxe sends an RNR NAK for a response that it cannot send."""
     bench.guest.run("ip link set eth0 mtu 1500", bench.deadline)
     active, passive = peers(bench)
     active.mr()
@@ -230,7 +231,7 @@ def path_mtu_guest_too_small(bench):
 @case("path-mtu-each", wants=[("active", "RC WRITE MIDDLE"),
                               ("passive", "RC READ RESPONSE MIDDLE")])
 def path_mtu_each(bench):
-    """Path MTU 256, 512 and 1024, PSNs that wrap."""
+    """Path MTUs of 256, 512 and 1024, with PSNs that wrap."""
     active, passive = peers(bench)
     active.mr()
     active.do("fill", at=0, len=9_000, seed=SEED)

@@ -1,10 +1,10 @@
-"""RPC-over-RDMA with the kernel's NFS server."""
+"""The case of RPC-over-RDMA with the kernel's NFS server."""
 
 from case import TO_LINUX, case, need
 
 NFS_PORT = 20049
 NFS_PROGRAM, NFS_VERSION = 100003, 3
-# The daemons that the server wants are not needed for NULL calls, nor is an export.
+# NULL calls need neither the server's other daemons nor an export.
 START_NFS = f"""
 modprobe -a nfsd rpcrdma
 mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd

@@ -1,4 +1,5 @@
-"""rping of rdma-core in the guest with pollux_rping, which does the same by the native API."""
+"""Cases of rdma-core's rping in the guest with pollux_rping, which does the same by the native
+API."""
 
 from case import BOTH, case, need
 from guest import ADDRESS6, VLAN_ADDRESS
@@ -8,7 +9,7 @@ from process import CaseFailure
 PORT = 7174
 CONNECT = [("active", "REQ"), ("passive", "REP"), ("active", "RTU"), ("active", "DREQ"),
            ("passive", "DREP")]
-# The server is who reads and writes.
+# The server does the READs and WRITEs.
 SMALL = CONNECT + [("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY"),
                    ("passive", "RC READ REQUEST"), ("active", "RC READ RESPONSE ONLY"),
                    ("passive", "RC WRITE ONLY"), ("active", "RC ACK")]
@@ -20,7 +21,7 @@ FIRST_LETTER, LAST_LETTER = ord("A"), ord("z")
 
 
 def expected_text(ping, size):
-    """What a client sends, less the final zero: its number, then letters."""
+    """Returns what a client sends, without the final zero: its number, then letters."""
     text = f"rdma-ping-{ping}: "
     span = LAST_LETTER - FIRST_LETTER + 1
     text += "".join(chr(FIRST_LETTER + (ping + i) % span) for i in range(size))
@@ -28,7 +29,7 @@ def expected_text(ping, size):
 
 
 def check_lines(whose, text, prefix, count, size):
-    """Every ping printed, in order and whole."""
+    """Checks that every ping is printed, in order and whole."""
     lines = [line for line in text.splitlines() if line.startswith(prefix)]
     wanted = [f"{prefix}{expected_text(ping, size)}" for ping in range(count)]
     if lines == wanted:
@@ -41,9 +42,9 @@ def check_lines(whose, text, prefix, count, size):
 
 
 def guest_rping(bench, arguments):
-    """The script; what rping says on standard error comes last, so as not to cut its lines. When it
-    is done it closes the channel on which its other thread may wait: if that is all that is wrong,
-    nothing is."""
+    """Returns a script that runs rping. The standard error is printed last, so as not to cut
+    rping's lines. When rping is done it closes the channel on which its other thread may wait; a
+    failure caused by that alone is ignored."""
     return (f"timeout {bench.deadline.seconds} rping -p {PORT} {arguments} 2>/tmp/rping.err; "
             "status=$?; cat /tmp/rping.err; "
             "if [[ $status == 255 && $(grep -v 'DISCONNECT EVENT' /tmp/rping.err) == "
@@ -57,8 +58,8 @@ def serve_in_guest(bench, arguments):
 
 
 def end_of_server(bench, server, count, goodbye_lost):
-    """What a server of ours printed. Of a DREQ that is lost Linux sends no other when the program
-    that disconnected has exited: then the server finds out by itself, after the last ping."""
+    """Returns what our server printed. Linux does not repeat a lost DREQ after the program that
+    disconnected has exited; the server then detects the end itself, after its last ping."""
     if not goodbye_lost or server.wait(bench.deadline) == 0:
         return bench.pollux_json(server)
     answer = bench.pollux_json(server, status=1)
@@ -69,9 +70,9 @@ def end_of_server(bench, server, count, goodbye_lost):
 
 def exchange(bench, count, size, arguments=(), server_address=None, guest_address=None,
              goodbye_lost=False):
-    """A whole run in the bench's direction; returns what pollux printed as JSON (both its text and
-    its counters cannot be had at once, so that text is asked of the guest). `goodbye_lost`: the
-    guest's DREQ may be."""
+    """Runs rping in the bench's direction and returns what pollux printed as JSON. Pollux cannot
+    print both its text and its counters, so the text is checked in the guest. `goodbye_lost`: the
+    guest's DREQ may be lost."""
     if bench.to_linux:
         address = guest_address or bench.guest_address
         server = serve_in_guest(bench, f"-a {address} -S {size} -v -V")
@@ -100,20 +101,20 @@ def define(name, count, size, wants, **options):
     run.__doc__ = f"{count} pings of {size} bytes."
 
 
-define("rping-23", 5, 23, SMALL)  # the original's least
+define("rping-23", 5, 23, SMALL)  # the original's minimum
 define("rping-1024", 20, 1024, SMALL)  # one packet at either path MTU
 define("rping-4097", 5, 4097, CONNECT + [("active", "RC READ RESPONSE FIRST"),
                                          ("active", "RC READ RESPONSE LAST"),
                                          ("passive", "RC WRITE FIRST"),
                                          ("passive", "RC WRITE LAST")])
-define("rping-65535", 10, 65535, LARGE)  # and its most
+define("rping-65535", 10, 65535, LARGE)  # and its maximum
 define("rping-path-mtu-4096", 5, 4096, SMALL, ports=("af_packet",))
 define("rping-1000-pings", 1000, 1000, SMALL, extra=True, deadline_s=240)
 
 
 @case("rping-text", wants=SMALL)
 def rping_text(bench):
-    """What pollux_rping -v prints is what the guest's prints."""
+    """pollux_rping -v prints what the guest's rping prints."""
     count, size = 5, 100
     if bench.to_linux:
         server = serve_in_guest(bench, f"-a {bench.guest_address} -S {size} -v")
@@ -148,7 +149,7 @@ def rping_ipv6(bench):
 
 @case("rping-vlan", wants=SMALL)
 def rping_vlan(bench):
-    """Both sides in a VLAN: every frame bears its tag."""
+    """Both sides are in a VLAN: every frame carries its tag."""
     exchange(bench, 10, 1000, server_address=bench.port.vlan_address, guest_address=VLAN_ADDRESS)
 
     def look(evidence):

@@ -1,9 +1,9 @@
 """pollux run: rdma-core's programs for the connection manager, on Pollux and in the guest.
 
-Those that wait for every datagram there was (udaddy, mckey) have no case over a wire that loses.
-Over IPv6 mckey has none, to whose groups the guest's sends nothing, nor rdma_xserver, which takes
-no address and listens at IPv4's any. rping checks what comes (-V); the others have no option for
-that.
+udaddy and mckey wait for every datagram, so they have no case over a wire that loses frames. Two
+programs have no case over IPv6: mckey, since the guest's one sends nothing to IPv6 groups, and
+rdma_xserver, which takes no address and listens on IPv4's wildcard address. rping checks what it
+receives (-V); the others have no option for that.
 """
 
 import ipaddress
@@ -26,14 +26,14 @@ LOOK_UP = [("active", "SIDR_REQ"), ("passive", "SIDR_REP")]
 GROUP = "239.1.2.3"
 NETWORKS = ("ipv6", "vlan")
 NO_NEIGHBOUR = "rdma_create_ep: Connection timed out"
-RUNS_OF_FEW = 10  # over a wire that loses, of a program that exchanges a dozen frames
+RUNS_OF_FEW = 10  # over a wire that loses, for a program that exchanges only a dozen frames
 MCAST_MESSAGES, MCAST_BYTES = 20, 700
 TYPE_OF_SERVICE = 0x28
 
 
 def rping_ended(place):
-    """Whether it did so well. When it is done it closes the channel on which its other thread may
-    wait: if that is all that is wrong, nothing is."""
+    """Returns whether rping succeeded. When rping is done it closes the channel on which its other
+    thread may wait; a failure caused by that alone is ignored."""
     status = place.wait()
     odd = [line for line in place.output.splitlines()
            if "ping data: " not in line and "DISCONNECT EVENT" not in line]
@@ -52,8 +52,8 @@ def rping(bench, loss):
         active.start("rping", "-c", "-a", active.peer, *common)
         need(rping_ended(active), f"the client says {last_line(active.output)}")
         if loss and not bench.to_linux:
-            # It hears of the end by DREQ alone, and Linux sends no other for a client that has
-            # exited.
+            # The server learns of the end only by a DREQ, which Linux does not repeat for a client
+            # that has exited.
             bench.deadline.wait_for("the server's last ping",
                                     lambda: f"rdma-ping-{count - 1}:" in passive.output)
             passive.kill()
@@ -64,14 +64,14 @@ def rping(bench, loss):
 
 
 def exchange(bench, port, server, client, loss=0.0, turn=0):
-    """Runs `server(place)` and, when it listens by CM, `client(place)`, to their good ends; what
-    they printed, the client's first."""
+    """Runs `server(place)` and, when it listens by CM, `client(place)`, until both succeed. Returns
+    what they printed, the client's output first."""
     with places(bench, loss, turn) as (active, passive):
         passive.start(*server(passive))
         passive.wait_for_cm(port)
         active.start(*client(active))
-        # rdma_create_ep(3) waits two seconds for an answer to ARP, of which one in each is asked
-        # for: it may be lost, and then nothing has begun.
+        # rdma_create_ep(3) waits two seconds for ARP, which asks once a second. If the answers are
+        # lost nothing has begun, and the client can be started again.
         while loss and active.wait() != 0 and NO_NEIGHBOUR in active.output:
             active.start(*client(active))
         end_well(active, passive)
@@ -79,7 +79,7 @@ def exchange(bench, port, server, client, loss=0.0, turn=0):
 
 
 def run_both_ends(bench, program, port, *options, loss=0.0, says="data transfers complete"):
-    """ucmatose or udaddy, with the same options at both ends."""
+    """Runs ucmatose or udaddy with the same options at both ends."""
     for output in exchange(bench, port, lambda place: (program, "-b", place.address, *options),
                            lambda place: (program, "-s", place.peer, *options), loss):
         need(says in output and "return status 0" in output, f"{program} says {output}")
@@ -138,10 +138,10 @@ def udaddy_nobody(bench, loss):
 @cases_of("cmtime", CONNECT + [("active", "DREQ"), ("passive", "DREP")], loss_wants=CONNECT,
           networks=NETWORKS)
 def cmtime(bench, loss):
-    """cmtime: connections one after the other, and at once."""
+    """cmtime: connections one after the other, and many at once."""
     count = 100
     with places(bench, loss) as (active, passive):
-        # It serves for ever.
+        # The server never ends by itself.
         passive.start("cmtime", "-b", passive.address)
         passive.wait_for_cm(OTHERS_PORT)
         active.start("cmtime", "-s", active.peer, "-c", count)
@@ -157,8 +157,8 @@ def cmtime(bench, loss):
 
 
 def exchange_few(bench, server, client, loss):
-    """exchange() of endpoints, which say at their ends how these were; several times over a wire
-    that loses."""
+    """Runs exchange() of endpoints, which print their status at the end; several times over a wire
+    that loses frames."""
     for turn in range(RUNS_OF_FEW if loss else 1):
         for output in exchange(bench, OTHERS_PORT, server, client, loss, turn):
             need("end 0" in output, f"it says {output}")

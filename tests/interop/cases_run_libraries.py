@@ -1,8 +1,9 @@
-"""pollux run: programs that stand on verbs by way of UCX, libfabric and fio, on both sides.
+"""pollux run: programs that use verbs through UCX, libfabric and fio, on both sides.
 
-fi_pingpong checks what comes (-c), and so does fio where it reads what comes, which is by SEND:
-what RDMA WRITE and READ move its engine looks at on neither side. ucx_perftest has no such check.
-Of libfabric's endpoints datagrams have no case over a wire that loses: nobody sends them again.
+fi_pingpong checks what it receives (-c). So does fio for data that it reads, which are those of
+SENDs: its engine does not check, on either side, what RDMA WRITE and READ move. ucx_perftest has no
+such check. libfabric's datagram endpoints have no case over a wire that loses frames, since nothing
+repeats lost datagrams.
 """
 
 from case import need
@@ -10,14 +11,15 @@ from programs import cases_of, end_well, places, tcp_at_own_address
 
 UCX_PORT, FABRIC_PORT, FIO_PORT = 13337, 47592, 8888
 COUNT, WARM_UP = 100, 10  # messages of UCX
-MANY = 600  # of one packet, so that some are lost for certain where 1 % are
+MANY = 600  # of one packet, so that some are lost for certain at 1 % loss
 CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
 
 
 def define_ucx(name, transports, *options, wants, lossy_count=None):
-    """ucx_perftest, which makes its queue pairs with addresses that it swaps over TCP. These are of
-    IPv6: of a datagram over IPv4 UCX 1.13 wants to be told by the service level of its completion,
-    as ConnectX does, and rxe leaves that zero, so that UCX over rxe drops all of them."""
+    """Defines cases of ucx_perftest, whose two ends exchange the addresses of their queue pairs
+    over TCP. The addresses are IPv6: UCX 1.13 recognizes a datagram over IPv4 by the service level
+    of its completion, as ConnectX sets it. Rxe leaves it zero, so that UCX over rxe drops all of
+    them."""
 
     def run(bench, loss):
         with places(bench, loss) as (active, passive):
@@ -45,17 +47,17 @@ define_ucx("rc-put", "rc_verbs,ud_verbs", "-t", "ucp_put_bw", "-s", 65536, lossy
            wants=[("active", "RC WRITE FIRST")])
 define_ucx("rc-get", "rc_verbs,ud_verbs", "-t", "ucp_get", "-s", 65536, lossy_count=COUNT,
            wants=[("active", "RC READ REQUEST")])
-# Of a device whose atomics are IBV_ATOMIC_GLOB it uses none, but asks the other side to add.
+# UCX does not use the atomics of a device with IBV_ATOMIC_GLOB, but asks the other side to add.
 define_ucx("rc-fadd", "rc_verbs,ud_verbs", "-t", "ucp_fadd", "-s", 8, lossy_count=MANY,
            wants=[("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")])
-# UCX sends again what is lost.
+# UCX itself repeats lost datagrams.
 define_ucx("ud", "ud_verbs", "-t", "tag_lat", "-s", 1000, lossy_count=MANY,
            wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
 
 
 def fabric(bench, endpoint, provider, loss, *environment):
-    """fi_pingpong, with libfabric's own checks of what comes. It uses one address over TCP and over
-    RDMA."""
+    """Runs fi_pingpong, with libfabric's own checks of the data. It uses one address over TCP and
+    over RDMA."""
     with places(bench, loss) as (active, passive), tcp_at_own_address(bench):
         def program(place, *arguments):
             place.start("env", f"FI_VERBS_GID_IDX={place.gid_index}", *environment, "fi_pingpong",
@@ -80,16 +82,17 @@ TALK = CM + [("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")]
 define_fabric("msg", "verbs", "msg", wants=TALK, lossy=True)
 define_fabric("dgram", "verbs", "dgram",
               wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
-# A completion queue for two peers: for the 256 by default it is longer than those of rxe.
+# Sizes the completion queue for two peers: for the default of 256 it is longer than rxe allows.
 define_fabric("rdm", "verbs;ofi_rxm", "rdm", "FI_UNIVERSE_SIZE=2", wants=TALK, lossy=True)
 
 
-# Whoever writes would read it all again at the end, from nowhere.
+# Without --do_verify=0 the writing side would read all data again at the end, from nowhere.
 VERIFY = ("--verify=crc32c", "--do_verify=0")
 
 
 def define_fio(verb, wants, server_depth=1, verify=False):
-    """fio's rdma engine, whose server is who reads, whatever the verb, and may `verify` that."""
+    """Defines cases of fio's rdma engine. The server reads, whatever the verb, and may `verify` the
+    data."""
 
     def run(bench, loss):
         common = ("fio", "--name=job", "--thread", "--ioengine=rdma", f"--port={FIO_PORT}",
@@ -106,6 +109,6 @@ def define_fio(verb, wants, server_depth=1, verify=False):
 
 define_fio("write", [("active", "RC WRITE FIRST"), ("active", "RC WRITE LAST")])
 define_fio("read", [("active", "RC READ REQUEST"), ("passive", "RC READ RESPONSE MIDDLE")])
-# It asks for no retry where its peer has no receive posted: all of them are posted before.
+# fio asks for no retry if its peer has no receive posted, so all receives are posted before.
 define_fio("send", [("active", "RC SEND FIRST"), ("active", "RC SEND LAST")], server_depth=128,
            verify=True)

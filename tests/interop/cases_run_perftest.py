@@ -1,17 +1,18 @@
 """pollux run: perftest, on Pollux and in the guest.
 
-It moves data without looking at them: the capture is what shows that each message went over the
-wire. An emulated clock is often too unsteady for the guest's program to take its pace: with -F it
-reports all the same, infinite times or no bandwidth, which nobody judges. UC and UD repeat nothing:
-the receiver waits for ever for what a wire loses, or for what finds no receive buffer, so that
-these have no case with loss, and send no more than the 512 buffers there are. Nor has ib_send_lat
--e: it waits for either of its completion queues by one channel, and where an acknowledgement is
-lost it posts a SEND before it has taken the last one's completion, for which it has one entry.
+perftest does not check the data that it moves: the capture shows that each message went over the
+wire. An emulated clock is often too unsteady for the guest's program to measure its rate: with -F
+it reports results nevertheless, with infinite times or no bandwidth, which the cases ignore. UC and
+UD repeat nothing: the receiver would wait for ever for messages that are lost or that find no
+receive buffer. So they have no case with loss, and send no more than the 512 buffers there are.
+ib_send_lat -e has no case with loss either: it waits for both of its completion queues by one
+channel, and if an acknowledgement is lost it posts a SEND before it has taken the completion of the
+last one, for which it has one entry.
 
-What there is no case of, perftest refuses: sleeping (-e) with WRITE or for a time (-D), several
-queue pairs (-q) and both ways (-b) in its measurements of latency, all sizes (-a) or others than 8
-with atomics and for a time, inline with READ and atomics, UC with -R and UD with anything but SEND.
-ib_atomic_bw -R crashes with the real libraries too.
+perftest itself refuses the combinations that have no case: sleeping (-e) with WRITE or for a time
+(-D), several queue pairs (-q) and both ways (-b) in its measurements of latency, all sizes (-a) or
+others than 8 with atomics and for a time, inline with READ and atomics, UC with -R and UD with
+anything but SEND. ib_atomic_bw -R crashes with the real libraries, too.
 """
 
 import contextlib
@@ -23,49 +24,50 @@ from programs import cases_of, end_well, places
 
 PORT = 18515
 COUNT = 200
-LOSSY_COUNT, LOSSY_BYTES = 500, 8 << 20  # or fewer, so as not to send more than this
-# 4.3 s, since an emulated machine may stand still for longer than the 67 ms by default; 1.07 s
-# where each of many losses may cost as much, of which the guest allows eight. In a stream of small
-# messages the next packet tells of a loss.
+LOSSY_COUNT, LOSSY_BYTES = 500, 8 << 20  # at most so many messages, and so many bytes
+# 4.3 s, since an emulated machine may stop for longer than the default of 67 ms. 1.07 s if each of
+# many losses may cost a time-out, of which the guest allows eight. A stream of small messages does
+# not need that: its next packet reveals a loss.
 QP_TIMEOUT, LOSSY_QP_TIMEOUT = 20, 18
-# Of these the server has nothing to report.
+# Programs whose server has nothing to report.
 ONE_REPORTS = ("ib_read_lat", "ib_atomic_lat", "ib_send_bw", "ib_write_bw", "ib_read_bw",
                "ib_atomic_bw")
 STREAMS, SMALL = ("ib_send_bw", "ib_write_bw"), 4096
 REQ, SIDR_REQ = 0x10, 0x17
 CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
 ALL_SIZES = [1 << shift for shift in range(1, 24)]  # of the option -a
-ALL_COUNT = 5  # the least it takes
-# Messages of 8 MiB, on a machine that emulates one side.
+ALL_COUNT = 5  # the minimum of the option
+# The cases with all sizes send messages of 8 MiB, on a machine that emulates one side.
 DEADLINE_S, ALL_DEADLINE_S = 120, 360
 
 
 def beginnings(operation):
-    """Names of the packets that begin a message: each message has one of them."""
+    """Returns the names of the packets that begin a message: each message has one of them."""
     if operation in ("RC READ REQUEST", "RC FETCH_ADD", "RC CMP_SWAP"):
         return (operation,)
     return (f"{operation} ONLY", f"{operation} FIRST")
 
 
 def reported(output, size):
-    """Whether it printed a line of results for messages of this size."""
+    """Returns whether it printed a line of results for messages of this size."""
     return any(words[:1] == [str(size)] and words[1:2] and words[1].isdigit()
                for words in map(str.split, output.splitlines()))
 
 
 def listeners(bench):
-    """What the guest says of who listens there, one line each."""
+    """Returns the guest's listeners on the port, one line each."""
     return bench.guest.run(f"rdma resource show cm_id | grep LISTEN | grep ':{PORT} *$'; true",
                            bench.deadline)
 
 
 @contextlib.contextmanager
 def awaited_listener(bench, by_cm, request):
-    """perftest with -R makes one connection to swap parameters and another for the test. Its server
-    begins to listen for the second only after its last words over the first: the guest, being slow,
-    would refuse the next request. It hears none until its program listens anew; and its words over
-    the first do not leave it until it is deaf. `request`: the attribute of the MAD that it does not
-    hear."""
+    """Delays the client's second request until the server listens for it. perftest with -R makes
+    one connection to exchange parameters and another for the test. Its server begins to listen for
+    the second only after its last message over the first, so that a slow guest would refuse the
+    next request. The guest therefore receives no request until its program listens again, and its
+    messages over the first connection are held back until the requests are dropped. `request`: the
+    attribute of the MAD that is dropped."""
     if not by_cm or not bench.to_linux:
         yield
         return
@@ -82,8 +84,8 @@ def awaited_listener(bench, by_cm, request):
 
 @contextlib.contextmanager
 def report_of(bench, place, asked):
-    """The options by which Pollux's side writes one as JSON, in which results must stand at the
-    end. Names in it are without quotation marks: no parser of JSON takes it."""
+    """Yields the options that make Pollux's side write a report as JSON, and checks at the end that
+    the report has results. The names in it are not quoted, so that no JSON parser reads it."""
     if not asked or place.name != "pollux":
         yield ()
         return
@@ -95,7 +97,7 @@ def report_of(bench, place, asked):
 
 
 def measure(bench, loss, program, options, sizes, count, by_cm, report):
-    """A whole run, at whose end the client has results for all sizes."""
+    """Runs a measurement; at its end the client must have printed results for all sizes."""
     common = [program, "-F", *options]
     if count is not None:
         common += ["-n", count]
@@ -107,7 +109,7 @@ def measure(bench, loss, program, options, sizes, count, by_cm, report):
           report_of(bench, passive, report and program not in ONE_REPORTS) as of_passive):
         passive.start(*common, *of_passive, "-x", passive.gid_index)
         (passive.wait_for_cm if by_cm else passive.wait_for_tcp)(PORT)
-        # Parameters go over a reliable connection whatever the test is of.
+        # Parameters go over a reliable connection, whatever the transport of the test.
         with awaited_listener(bench, by_cm, SIDR_REQ if "UD" in options else REQ):
             active.start(*common, *of_active, "-x", active.gid_index,
                          active.peer if by_cm else active.peer_tcp)
@@ -118,10 +120,9 @@ def measure(bench, loss, program, options, sizes, count, by_cm, report):
 
 def define(name, program, operation, *options, size=64, count=COUNT, queue_pairs=1, both_ways=False,
            lossy=False, extra=True, wants=(), report=False):
-    """`operation`: that each of the client's messages is, and of the server's if `both_ways`.
-    `count`: None where the options say how long to go on; another over a wire that loses, unless it
-    is given. `report`: Pollux's side writes one as
-    JSON."""
+    """Defines cases of a program. `operation`: the operation of each of the client's messages, and
+    of the server's if `both_ways`. `count`: None if the options set a duration; with loss another
+    count is used, unless one is given. `report`: Pollux's side writes a report as JSON."""
     by_cm = "-R" in options
     everything = "-a" in options
     sizes = ALL_SIZES if everything else [size]

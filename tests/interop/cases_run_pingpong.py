@@ -1,6 +1,6 @@
-"""pollux run: the pingpongs of libibverbs on both sides, with their check of what came.
+"""pollux run: the pingpongs of libibverbs on both sides, with their check of the data.
 
-UC and UD repeat nothing: a pingpong over a wire that loses would wait for ever.
+UC and UD repeat nothing: over a wire that loses frames a pingpong would wait for ever.
 """
 
 from case import need
@@ -17,8 +17,8 @@ def exits_with_zero(place):
 
 
 def both_ended(active, passive, loss):
-    """One side is gone when it has all that it waits for: where its last acknowledgement is lost,
-    nobody is left to repeat it to the other."""
+    """Checks that both sides ended well. A side exits when it has all that it waits for; if its
+    last acknowledgement is lost, it can no longer repeat it to the other."""
     good = [exits_with_zero(place) for place in (active, passive)]
     for place, well in zip((active, passive), good):
         excused = loss and any(good) and LAST_UNACKNOWLEDGED in place.output
@@ -42,7 +42,7 @@ def define(name, program, doc, wants, *options, size=BYTES, lossy=False, extra=T
 
 
 def many_packets(transport):
-    """Each way: 4096 bytes at the programs' path MTU of 1024."""
+    """Returns the wants for 4096 bytes each way at the programs' path MTU of 1024."""
     return [(side, f"{transport} SEND {part}") for side in ("active", "passive")
             for part in ("FIRST", "MIDDLE", "LAST")]
 

@@ -1,4 +1,4 @@
-"""UC and UD queue pairs, joined without the connection manager."""
+"""Cases of UC and UD queue pairs, connected without the connection manager."""
 
 import ipaddress
 
@@ -7,7 +7,7 @@ from case import TO_LINUX, case, need
 from peers import bare, pattern, peers
 
 QKEY, OTHER_QKEY = 0x1234567, 0x7654321
-OWN_QKEY = 0x80000000  # as a work request's: that of the queue pair which sends (IB C10-15)
+OWN_QKEY = 0x80000000  # in a work request: send the queue pair's own Q_Key (IB C10-15)
 SEED = 11
 RECEIVES_AT = 65536
 GRH = 40
@@ -68,7 +68,7 @@ def uc_write(bench):
 
 @case("uc-write-refused", wants=[("active", "UC WRITE ONLY")])
 def uc_write_refused(bench):
-    """A WRITE by a wrong key: nobody is told, nothing is written."""
+    """A WRITE with a wrong key or past the region: no error is reported, nothing is written."""
     active, passive, key = uc_pair(bench)
     active.run(qp=0, op="write", at=0, len=64, remote=passive.base, rkey=key ^ 0x55AA00)
     active.run(qp=0, op="write", at=0, len=64, remote=passive.base + 256 * 1024 - 1, rkey=key)
@@ -79,7 +79,7 @@ def uc_write_refused(bench):
 @case("uc-loss", wants=[("active", "UC SEND FIRST"), ("active", "UC SEND LAST IMM")],
       deadline_s=180)
 def uc_loss(bench):
-    """Over a wire that loses a twentieth: messages arrive whole or not at all, and others after."""
+    """With 5 % loss messages arrive whole or not at all, and later ones arrive."""
     count, length = 60, 3000
     active, passive, _ = uc_pair(bench, "--impair", f"loss=0.05,seed={bench.port.number}")
     for number in range(count):
@@ -97,7 +97,8 @@ def uc_loss(bench):
 
 
 def ud_pair(bench, active_qkey=QKEY, ipv6=False):
-    """Both ready, the active side with an address handle; the passive side's number."""
+    """Returns both sides, ready, the active one with an address handle, and the passive side's
+    number."""
     active, passive = peers(bench, ipv6=ipv6)
     qpn = 0
     for side in (active, passive):
@@ -133,7 +134,7 @@ def ud_send(bench):
 
 
 def receive_datagram(active, passive, number, **to):
-    """One from the active side, and the bytes of the GRH area that came with it."""
+    """Sends a datagram from the active side; returns the bytes of its GRH area."""
     length = 500 + number
     passive.do("recv", qp=0, wr=number, at=RECEIVES_AT, len=2048)
     active.run(qp=0, op="send", at=0, len=length, qkey=QKEY, **to)
@@ -147,11 +148,11 @@ def receive_datagram(active, passive, number, **to):
 @case("ud-ipv6", wants=[("active", "UD SEND ONLY")])
 def ud_ipv6(bench):
     """Datagrams over IPv6, to a queue pair and to a group that it has joined (MLD): the GRH area
-    holds their header."""
+    holds the IPv6 header."""
     active, passive, qpn = ud_pair(bench, ipv6=True)
     grh = receive_datagram(active, passive, 0, ah=0, qpn=qpn)
     need(ipv6_addresses(grh) == [active.address, passive.address], f"the GRH is {grh.hex()}")
-    # Linux's verbs join nothing: somebody else has to.
+    # Linux's verbs send no MLD report, so `ip` joins the group.
     bench.guest.run(f"ip addr add {GROUP6}/128 dev eth0 autojoin", bench.deadline)
     try:
         passive.do("attach", n=0, group=GROUP6)
@@ -179,7 +180,7 @@ def ipv6_addresses(grh):
 
 @case("ud-wrong-qkey", wants=[("active", "UD SEND ONLY")])
 def ud_wrong_qkey(bench):
-    """Another Q_Key than the receiver's: dropped."""
+    """A datagram with another Q_Key than the receiver's is dropped."""
     active, passive, qpn = ud_pair(bench)
     for number in range(2):
         passive.do("recv", qp=0, wr=number, at=RECEIVES_AT + 2048 * number, len=2048)
@@ -193,16 +194,16 @@ def ud_wrong_qkey(bench):
 
 
 def check_qkeys(evidence, qpn, wanted):
-    """Those that the datagrams to a queue pair bear."""
+    """Checks which Q_Keys the datagrams to a queue pair carry."""
     keys = {int.from_bytes(frame.payload[:4], "big") for frame in evidence.frames
             if "UD SEND ONLY" in frame.names and frame.qpn == int(qpn)}
     need(keys == wanted, f"Q_Keys on the wire: {[hex(key) for key in keys]}")
 
 
-# Rxe sends what the work request says, the high bit too.
+# Rxe sends the work request's Q_Key, including the high bit.
 @case("ud-own-qkey", directions=(TO_LINUX,), wants=[("active", "UD SEND ONLY")])
 def ud_own_qkey(bench):
-    """A work request's Q_Key with the high bit set: the sending queue pair's own is sent."""
+    """A work request's Q_Key has the high bit set: the sending queue pair's own Q_Key is sent."""
     active, passive, qpn = ud_pair(bench)
     for number, given in enumerate((OWN_QKEY, OWN_QKEY | OTHER_QKEY)):
         passive.do("recv", qp=0, wr=number, at=RECEIVES_AT, len=2048)
@@ -215,8 +216,8 @@ def ud_own_qkey(bench):
 
 @case("ud-own-qkey-wrong", directions=(TO_LINUX,), wants=[("active", "UD SEND ONLY")])
 def ud_own_qkey_wrong(bench):
-    """The same when the queue pair's own is not the receiver's: dropped, although the rest of what
-    the work request says is the receiver's."""
+    """The queue pair's own Q_Key is not the receiver's: the datagram is dropped, although the other
+    bits of the work request's Q_Key are the receiver's."""
     active, passive, qpn = ud_pair(bench, active_qkey=OTHER_QKEY)
     passive.do("recv", qp=0, wr=0, at=RECEIVES_AT, len=2048)
     active.run(qp=0, op="send", at=0, len=10, ah=0, qpn=qpn, qkey=OWN_QKEY | QKEY)
@@ -229,12 +230,12 @@ def ud_own_qkey_wrong(bench):
 
 @case("ud-too-long", wants=[("active", "UD SEND ONLY")])
 def ud_too_long(bench):
-    """A datagram larger than its receive: dropped or an error of the receive, never more bytes."""
+    """A datagram longer than its receive is dropped or an error, never written past the end."""
     active, passive, qpn = ud_pair(bench)
     passive.do("recv", qp=0, wr=0, at=RECEIVES_AT, len=GRH + 64)
     active.run(qp=0, op="send", at=0, len=100, ah=0, qpn=qpn, qkey=QKEY)
     came = [word.split("/")[1] for word in passive.do("poll", count=1, ms=300) if word]
-    # Rxe has a status of its own here.
+    # Rxe has a status of its own for this.
     need(came in ([], [f"{ibv.WC_LOC_LEN_ERR}"]) or bench.to_linux and came != ["0"],
          f"the receive ended with {came}")
     passive.check_memory(RECEIVES_AT + GRH + 64, bytes(64), "what lies behind the receive")

@@ -1,5 +1,5 @@
-"""SEND, WRITE and READ in all sizes, and their refusals, between a verbs program in the guest and
-one on Pollux, both ways; here is the model of what must come of them."""
+"""Cases of SEND, WRITE and READ in all sizes, and of their refusals, between a verbs program in the
+guest and one on Pollux, both ways, with a model of the expected results."""
 
 import collections
 
@@ -13,7 +13,7 @@ ACCESS = ibv.LOCAL_WRITE | ibv.REMOTE_WRITE | ibv.REMOTE_READ
 
 
 class Op:
-    """One work request of the active side, and the status that it must complete with."""
+    """One work request of the active side, and its expected completion status."""
 
     def __init__(self, name, length, offset=0, imm=0, elements=1, key_xor=0,
                  status=ibv.WC_SUCCESS):
@@ -26,8 +26,8 @@ class Op:
 
 
 class Model:
-    """Memory of both sides, where each work request finds its bytes, and the passive side's
-    receives, as (opcode, length, flags, immediate), after the work requests."""
+    """The expected state after the work requests: the memory of both sides, the place of each work
+    request's bytes, and the passive side's receives as (opcode, length, flags, immediate)."""
 
     def __init__(self, ops, receives):
         self.active = bytearray(pattern(0, HALF, SEED) + bytes(HALF))
@@ -122,12 +122,12 @@ def active(*names):
     return [("active", name) for name in names]
 
 
-LONG, ROUNDS = 100_000, 3  # bytes of a READ that takes its time
+LONG, ROUNDS = 100_000, 3  # bytes of a READ that takes long
 
 
 @case("verbs-flags", wants=active("RC READ REQUEST", "RC SEND ONLY"))
 def verbs_flags(bench):
-    """An unsignalled READ, and a SEND of what it brings, fenced and solicited."""
+    """An unsignalled READ, and a SEND of its data, fenced and solicited."""
     one, other = peers(bench)
     one.mr(access=ACCESS)
     key = other.mr(access=ACCESS)
@@ -135,7 +135,7 @@ def verbs_flags(bench):
     for number in range(ROUNDS):
         other.do("fill", at=HALF, len=HALF, seed=number)
         other.do("recv", qp=0, wr=number, at=RECEIVES_AT, len=1000)
-        # Both at once: without the fence what is sent would not have come yet.
+        # Posts both at once: without the fence the SEND's data would not have arrived yet.
         one.begin("send", qp=0, op="read", at=0, len=LONG, remote=other.base + HALF, rkey=key,
                   flags=0)
         one.begin("send", qp=0, op="send", wr=number, at=LONG - 1000, len=1000,

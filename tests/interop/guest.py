@@ -1,7 +1,7 @@
 """The Linux peer: a virtual machine with a soft-RoCE device rxe0 on a tap.
 
-Always emulated: a host's KVM that cannot run an unmodified kernel costs a minute to find out, and
-the guest is up in seconds without it.
+It is always emulated: it boots in seconds without KVM, while it takes a minute to find out that a
+host's KVM cannot run an unmodified kernel.
 """
 
 import dataclasses
@@ -11,9 +11,9 @@ import time
 from process import CaseFailure, Deadline, Process, last_line
 
 MEMORY_MIB = 768
-# The second never comes. Where there can be one alone, QEMU before 8.1 leaves out the memory
-# barriers by which the guest's virtio drivers agree with the devices: a notification gets lost now
-# and then, after which the interface sends nothing any more.
+# The second processor is never added. With a maximum of one, QEMU before 8.1 leaves out the memory
+# barriers between the guest's virtio drivers and the devices: now and then a notification gets
+# lost, after which the interface sends nothing any more.
 PROCESSORS = "1,maxcpus=2"
 BOOT_DEADLINE_S = 180  # five seconds on an idle machine
 MAC = "52:54:00:00:00:01"
@@ -23,7 +23,7 @@ VLAN, VLAN_ADDRESS = 100, "198.51.100.1"
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a guest is on the bridge."""
+    """The addresses of a guest on the bridge."""
     mac: str
     address: str
     address6: str
@@ -31,14 +31,14 @@ class Place:
 
 
 FIRST_PLACE = Place(MAC, ADDRESS, ADDRESS6, VLAN_ADDRESS)
-# The timer works: whether it does within a time of its own the kernel would find out, and panic on
-# a host that is busy.
+# no_timer_check: the timer works, but the kernel would check that within a fixed time, and panic on
+# a busy host.
 KERNEL_ARGUMENTS = ("console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=unstable nokaslr "
                     "net.ifnames=0 random.trust_cpu=on audit=0 no_timer_check")
-# Queue pairs with their states and PSNs, rxe's counters that moved, what netem dropped.
+# Shows queue pairs with their states and PSNs, rxe's nonzero counters, and what netem dropped.
 SHOW_STATE = ("rdma -d resource show qp; grep -Hv '^0$' /sys/class/infiniband/rxe0/ports/1/"
               "hw_counters/* | sed 's|.*/||'; tc -s qdisc show; true")
-# Frames carry whole checksums and are never larger than the wire's.
+# Frames carry complete checksums and are never larger than the wire's.
 NO_OFFLOADS = ",".join(f"{name}=off" for name in (
     "csum", "guest_csum", "gso", "guest_tso4", "guest_tso6", "guest_ufo", "host_tso4", "host_tso6",
     "host_ufo", "mq"))
@@ -65,13 +65,13 @@ class Command:
         return self._file(".rc").exists()
 
     def wait(self, deadline):
-        """The exit status."""
+        """Waits until it ends; returns the exit status."""
         deadline.wait_for(f"the guest's script to end; so far: {last_line(self.output)}",
                           self.ended)
         return int(self._file(".rc").read_text())
 
     def expect(self, status, deadline):
-        """Its output; a failure unless it ends with this status."""
+        """Waits until it ends; returns its output, or fails unless it ended with this status."""
         found = self.wait(deadline)
         if found != status:
             raise CaseFailure(f"the guest's script ended with {found}, not {status}: "
@@ -90,20 +90,21 @@ class Command:
         deadline.wait_for(f"the guest to say '{text}'", found)
 
     def kill(self, deadline):
-        """SIGKILL to all its processes that are left: it is a session of its own."""
+        """Kills all its remaining processes, which are a session of their own."""
         self.guest.run(f"pkill -9 -s $(cat /host/run/{self.base.name}.pid); true", deadline)
 
     def end(self, deadline):
-        """The same, and waits until they and all that they had are gone."""
+        """Does the same as kill(), and waits until the processes and their resources are gone."""
         self.guest.run(f"session=$(cat /host/run/{self.base.name}.pid); "
                        "while pkill -9 -s $session; do sleep 0.02; done", deadline)
 
 
 class Guest:
-    """Boots with start(); one boot serves many cases."""
+    """A guest. start() boots it; one boot serves many cases."""
 
     def __init__(self, image, folder, tap, files, place=FIRST_PLACE):
-        """`files` are put in the guest's /host, by name; init is the first program it runs."""
+        """Stores the settings. `files` are put in the guest's /host, by name; "init" is the first
+        program that the guest runs."""
         self.image, self.folder, self.tap, self.files = image, folder, tap, files
         self.place = place
         self.shared = folder / "host"
@@ -147,7 +148,7 @@ class Guest:
         return self.qemu is not None and self.qemu.running()
 
     def begin(self, script):
-        """Starts a bash script; its output is both of its streams."""
+        """Starts a bash script; its output is that of both streams."""
         command = Command(self, self.next)
         base = self.shared / "run" / str(self.next)
         base.with_suffix(".sh").write_text(f"echo $$ >/host/run/{self.next}.pid\n{script}\n")
@@ -160,13 +161,14 @@ class Guest:
         return self.begin(script).expect(0, deadline)
 
     def wait_for_cm(self, port, deadline):
-        """Until a program listens there by RDMA CM: they do not say when, the kernel does."""
+        """Waits until a program listens on this port by RDMA CM, as the kernel reports: programs do
+        not."""
         self.run("until rdma resource show cm_id | "
                  f"grep -Eq 'LISTEN .*src-addr [^ ]*:{port}( |$)'; do sleep 0.05; done", deadline)
 
     def wait_for_no_cm(self, deadline):
-        """Until no program listens by RDMA CM: one that was killed does for some time, and would be
-        taken for the next one, which cannot have its port."""
+        """Waits until no program listens by RDMA CM: a killed program keeps listening for some
+        time. It would be taken for the next one, which cannot have its port."""
         self.run("while rdma resource show cm_id | grep LISTEN | grep -q ' pid '; do sleep 0.05; "
                  "done", deadline)
 
@@ -174,7 +176,7 @@ class Guest:
         self.run(f"until ss -Hltn | grep -q ':{port} '; do sleep 0.05; done", deadline)
 
     def healthy(self):
-        """Whether it still does what it is told, soon."""
+        """Returns whether the guest still runs commands, within 20 s."""
         if not self.running():
             return False
         try:
@@ -184,7 +186,7 @@ class Guest:
         return True
 
     def reset(self, mtu):
-        """Nothing of the last case is left; a guest that cannot be brought there boots anew."""
+        """Removes all traces of the last case; reboots a guest in which that fails."""
         try:
             for number in range(1, self.next):
                 base = self.shared / "run" / str(number)
@@ -201,8 +203,8 @@ class Guest:
             self.start(mtu)
 
     def state(self):
-        """Lines about what its RDMA device and its unfinished scripts are at; empty where it
-        does not answer."""
+        """Returns lines about the state of its RDMA device and its unfinished scripts, or about why
+        it does not answer."""
         lines = [f"script {number}: {last_line(command.output)}" for number in range(1, self.next)
                  if not (command := Command(self, number)).ended()] if self.running() else []
         try:

@@ -1,4 +1,4 @@
-"""Independent judges of a capture: zlib's CRC, tshark, and the conformance checker."""
+"""Independent checks of a capture: zlib's CRC, tshark, and the conformance checker."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ TIME_LIMIT_S = 120
 
 
 def strays(evidence, network):
-    """Frames that did not go by it: "ipv6" or "vlan"."""
+    """Returns the frames that did not go over `network`, "ipv6" or "vlan"."""
     went = {"ipv6": lambda frame: ":" in frame.source, "vlan": lambda frame: frame.vlan == VLAN}
     return [frame for frame in evidence.frames if not went[network](frame)]
 
@@ -28,7 +28,7 @@ def judge_icrc(evidence, corrupted):
 
 
 def decoded_by_tshark(path):
-    """Rows of TSHARK_FIELDS for every RoCEv2 frame."""
+    """Returns the values of TSHARK_FIELDS for every RoCEv2 frame."""
     command = ["tshark", "-n", "-r", path, "-Y", "infiniband.bth", "-T", "fields", "-E",
                "separator=;", "-E", "occurrence=f"]
     for field in TSHARK_FIELDS:
@@ -41,7 +41,8 @@ def decoded_by_tshark(path):
 
 
 def judge_tshark(evidence, corrupted):
-    """tshark reads every frame as we do, and finds none malformed but where it guesses."""
+    """Checks that tshark reads every frame as we do, and finds none malformed except where it
+    guesses."""
     if corrupted:
         return []  # damaged frames are malformed, rightly
     rows = {int(row[0]): row for row in decoded_by_tshark(evidence.path)}
@@ -60,7 +61,7 @@ def judge_tshark(evidence, corrupted):
 
 
 def judge_conformance(evidence, corrupted, checker):
-    """Every frame decodes, and encodes again to the same bytes."""
+    """Checks that every frame decodes, and encodes again to the same bytes."""
     if corrupted:
         return []
     done = subprocess.run([checker, "--json", evidence.path], stdout=subprocess.PIPE, text=True,
@@ -70,7 +71,7 @@ def judge_conformance(evidence, corrupted, checker):
 
 
 def judge(evidence, corrupted, checker):
-    """What is wrong with a capture; `corrupted`: frames were damaged on purpose."""
+    """Returns what is wrong with a capture; `corrupted`: frames were damaged on purpose."""
     found = judge_icrc(evidence, corrupted)
     found += judge_tshark(evidence, corrupted)
     found += judge_conformance(evidence, corrupted, checker)

@@ -1,4 +1,4 @@
-"""A network namespace of the run's own: a bridge with the guest's tap and Pollux's ports on it."""
+"""The network namespace of a run: a bridge with the guest's tap and Pollux's ports on it."""
 
 import ctypes
 import os
@@ -10,19 +10,20 @@ from process import CaseSkipped, shell
 
 CLONE_NEWNET = 0x40000000
 BRIDGE, GUEST_TAP = "br0", "guest0"
-# One that was not told has the least of its ports' and changes it when Pollux's tap comes, for
-# which the guest has no ear within a second of having learnt the one before (locktime, arp(7)).
+# A bridge without a fixed address takes the lowest one of its ports, and changes it when Pollux's
+# tap is added. The guest ignores a new address within a second of having learned the old one
+# (locktime, arp(7)).
 BRIDGE_MAC = "02:00:00:00:01:00"
 NETDEV = "veth5"  # where the kernel has the port's addresses
 MTU = 9000
 
 
 def enter():
-    """Moves this process, and all that it starts from now on, to a fresh namespace."""
+    """Moves this process, and all that it starts later, to a new network namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
         raise CaseSkipped(f"no network namespace: {os.strerror(ctypes.get_errno())}")
-    # The kernel knows the addresses of Pollux's taps, and answers for them at these alone.
+    # The kernel has the addresses of Pollux's taps, and answers ARP for them only on these taps.
     shell("echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore; "
           f"ip link set lo up; ip link add {BRIDGE} address {BRIDGE_MAC} type bridge "
           f"mcast_snooping 0 forward_delay 0 stp_state 0; "
@@ -36,19 +37,19 @@ def enter():
 
 
 def tap_state():
-    """What ip says of Pollux's tap; nothing when there is none."""
+    """Returns what ip prints about Pollux's tap; empty if there is none."""
     return subprocess.run(["ip", "-o", "link", "show", "plx0"], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True, check=False).stdout
 
 
 class Port:
-    """A place of Pollux's on the bridge. Each kind has addresses of its own, so that nobody on the
-    bridge remembers another's."""
+    """A port of Pollux on the bridge. Each kind has its own addresses, so that no host on the
+    bridge remembers those of another kind."""
 
     def __init__(self, kind, devargs, number, mtu):
         self.kind = kind
-        # A peer that asks for a larger path MTU than the port has is rejected, as a Linux peer
-        # would be: the guest's interface is set to this before each case.
+        # A request for a larger path MTU than the port's is rejected, as by a Linux peer. So the
+        # guest's interface is set to this MTU before each case.
         self.mtu = mtu
         self.devargs = devargs
         self.number = number
@@ -56,11 +57,11 @@ class Port:
         self.address6 = f"2001:db8::{number:x}"
         self.vlan_address = f"198.51.100.{number}"
         self.mac = f"02:00:00:00:00:{number:02x}"
-        # Of `address` and `address6`: the link-local one is first.
+        # The GID indexes of `address` and `address6`; the link-local address is first.
         self.gid_index, self.gid_index6 = 1, 2
 
     def plugged(self):
-        """Whether frames pass, once Pollux runs on it."""
+        """Returns whether frames pass, once Pollux runs on the port."""
         return self.kind != "tap" or "master" in tap_state()
 
     def arguments(self):
@@ -70,7 +71,7 @@ class Port:
 
 
 class SharedPort(Port):
-    """An interface of the kernel's, which has `address` there while a case runs."""
+    """An interface of the kernel, which has `address` on it while a case runs."""
 
     def __init__(self, interface, number, mtu):
         super().__init__("netdev", interface, number, mtu)
@@ -90,7 +91,7 @@ SECOND = Port("af_packet", "net_af_packet0,iface=veth3", 12, MTU)
 
 
 class Plugger:
-    """Puts Pollux's tap on the bridge whenever one appears."""
+    """A thread that puts Pollux's tap on the bridge whenever one appears."""
 
     def __init__(self):
         self.done = threading.Event()
@@ -100,7 +101,7 @@ class Plugger:
     def _plug(self):
         while not self.done.wait(0.03):
             state = tap_state()
-            # One that is gone by now is no fault.
+            # The tap may be gone by now, which is no error.
             if state and "master" not in state:
                 subprocess.run(["ip", "link", "set", "plx0", "master", BRIDGE, "addrgenmode",
                                 "none", "up"], stderr=subprocess.DEVNULL, check=False)

@@ -1,5 +1,5 @@
-"""The two verbs programs, driven command by command: one in the guest, one on Pollux. See
-peer/words.h for the language."""
+"""Drives the two verbs programs by commands: one in the guest, one on Pollux. See peer/words.h for
+the language."""
 
 import itertools
 import signal
@@ -12,11 +12,11 @@ from process import CaseFailure, last_line
 REGION = 256 * 1024
 FNV_BASIS, FNV_PRIME, MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 COMPLETION_MS = 60_000  # emulation is slow
-PORTS = itertools.count(20_000)  # a program that is slow to end keeps its own
+PORTS = itertools.count(20_000)  # a program that is slow to end keeps its port
 
 
 def pattern(begin, end, seed):
-    """What `fill` puts there."""
+    """Returns the bytes that `fill` writes there."""
     return bytes((i * 31 + (i >> 8) * 13 + seed) & 0xFF for i in range(begin, end))
 
 
@@ -50,7 +50,7 @@ class Event:
 
 
 class Peer:
-    """A program that answers each command by a line. It ends with the bench."""
+    """A program that answers each command with a line. It ends with the bench."""
 
     def __init__(self, bench, address):
         self.bench, self.address, self.answers = bench, address, 0
@@ -69,14 +69,14 @@ class Peer:
         raise NotImplementedError
 
     def kill(self):
-        """SIGKILL."""
+        """Kills the program."""
         raise NotImplementedError
 
     def expect_end(self):
         raise NotImplementedError
 
     def finish(self):
-        """Takes everything down, and ends in good order."""
+        """Lets the program release everything and end in good order."""
         if not self.gone:
             self.gone = True
             self.send("exit")
@@ -87,7 +87,7 @@ class Peer:
         self.send(" ".join([name, *(f"{key}={value}" for key, value in values.items())]))
 
     def answer(self):
-        """The words of the next answer, `ok` or `error` first."""
+        """Returns the words of the next answer, `ok` or `error` first."""
         def next_line():
             lines = self.output().split("\n")
             if len(lines) > self.answers + 1:
@@ -101,7 +101,7 @@ class Peer:
         return line.split(" ")
 
     def do(self, name, **values):
-        """A command that must succeed: the words of its answer."""
+        """Runs a command that must succeed; returns the words of its answer."""
         self.begin(name, **values)
         words = self.answer()
         need(words[0] == "ok", f"{self}: {name} {values}: {' '.join(words)}")
@@ -113,7 +113,7 @@ class Peer:
         return int(key)
 
     def poll(self, count=1, ms=COMPLETION_MS):
-        """So many completions, which must come."""
+        """Returns `count` completions, which must come."""
         found = [Completion(word) for word in self.do("poll", count=count, ms=ms) if word]
         need(len(found) == count, f"{self} has {len(found)} completions, not {count}")
         return found
@@ -123,14 +123,14 @@ class Peer:
         need(not any(found), f"{self} has a completion: {found}")
 
     def run(self, status=ibv.WC_SUCCESS, **values):
-        """A work request, and its completion with this status."""
+        """Runs a work request; returns its completion, which must have this status."""
         self.do("send", **values)
         done, = self.poll()
         need(done.status == status, f"{self}: {values} completed with {done.status}, not {status}")
         return done
 
     def event(self, *names, ms=COMPLETION_MS):
-        """The next event, which must be one of these."""
+        """Returns the next event, which must be one of these."""
         words = self.do("event", ms=ms)
         need(words[0] != "none", f"{self}: no event came; {names} was due")
         found = Event(words)
@@ -141,7 +141,7 @@ class Peer:
         return bytes.fromhex(self.do("peek", at=at, len=length)[0])
 
     def word(self, at):
-        """The 64-bit number there."""
+        """Returns the 64-bit number at this offset."""
         return int.from_bytes(self.peek(at, 8), "little")
 
     def check_memory(self, at, wanted, what):
@@ -175,7 +175,7 @@ class LinuxPeer(Peer):
         self.script.end(self.bench.deadline)
 
     def expect_end(self):
-        """Not waited for: rxe may take a minute to end a queue pair that has failed."""
+        """Does not wait: rxe may take a minute to end a queue pair that has failed."""
 
 
 class PolluxPeer(Peer):
@@ -209,7 +209,8 @@ class PolluxPeer(Peer):
 
 
 def peers(bench, *pollux_arguments, ipv6=False):
-    """The active and the passive side, in the bench's direction, by addresses of one kind."""
+    """Returns the active and the passive side in the bench's direction, with addresses of one
+    kind."""
     mine, guest = PolluxPeer(bench, *pollux_arguments, ipv6=ipv6), LinuxPeer(bench, ipv6)
     return (mine, guest) if bench.to_linux else (guest, mine)
 
@@ -220,7 +221,7 @@ def listen(passive):
 
 
 def request(active, passive, number=0, qp=None, **param):
-    """REQ from the active side. `number`: of its identifier and queue pair."""
+    """Sends a REQ from the active side. `number`: of its identifier and queue pair."""
     active.do("id", n=number, ps="tcp")
     active.do("resolve", id=number, to=passive.address, port=passive.port)
     active.do("cmqp", n=number, id=number, **(qp or {}))
@@ -228,13 +229,14 @@ def request(active, passive, number=0, qp=None, **param):
 
 
 def ask(active, passive, number=0, qp=None, **param):
-    """The same; the CONNECT_REQUEST at the passive side."""
+    """Sends a REQ from the active side; returns the CONNECT_REQUEST at the passive side."""
     request(active, passive, number, qp, **param)
     return passive.event("CONNECT_REQUEST")
 
 
 def establish(active, passive, asked, number=0, qp=None, **param):
-    """Accepts; returns the event at the active side. The passive side's queue pair has `number`."""
+    """Accepts a request; returns the event at the active side. The passive side's queue pair has
+    `number`."""
     passive.do("cmqp", n=number, id=asked.id, **(qp or {}))
     passive.do("accept", id=asked.id, **param)
     established = active.event("ESTABLISHED")
@@ -243,8 +245,8 @@ def establish(active, passive, asked, number=0, qp=None, **param):
 
 
 def connect(active, passive, count=1, active_qp=None, passive_qp=None, **param):
-    """`count` connections by CM: queue pairs 0 to count - 1 of both. Their identifiers are the
-    active side's 0 to count - 1 and those returned."""
+    """Establishes `count` connections by CM, with queue pairs 0 to count - 1 on both sides. The
+    active side's identifiers are 0 to count - 1; returns those of the passive side."""
     listen(passive)
     requests = []
     for number in range(count):
@@ -254,14 +256,14 @@ def connect(active, passive, count=1, active_qp=None, passive_qp=None, **param):
 
 
 def disconnect(active, passive, number=0):
-    """DREQ by the active side, and the end at both."""
+    """Sends a DREQ from the active side, and waits for the end at both."""
     active.do("disconnect", id=number)
     passive.event("DISCONNECTED")
     active.event("DISCONNECTED")
 
 
 def bare(one, other, kind, number=0, mtu=3, access=ibv.EVERY_REMOTE, **values):
-    """Two queue pairs of a type joined without CM: both to RTS. `access`: to the other side."""
+    """Connects two queue pairs of a type without CM, both to RTS. `access`: what `other` allows."""
     sides = ((one, other, 0x123450), (other, one, 0xFFFFF0))  # PSNs that wrap soon on one side
     qpn = {side: side.do("qp", n=number, type=kind)[0] for side, _, _ in sides}
     one.do("init", n=number, type=kind)

@@ -1,4 +1,5 @@
-"""Programs on the host that a case runs: their output in files, every wait with a deadline."""
+"""Programs that a case runs on the host. Their output goes to files, and every wait has a
+deadline."""
 
 import ctypes
 import os
@@ -12,15 +13,15 @@ POLL_S = 0.02
 
 
 class CaseFailure(Exception):
-    """Why a case failed."""
+    """The reason why a case failed."""
 
 
 class CaseSkipped(Exception):
-    """Why a case cannot run here."""
+    """The reason why a case cannot run here."""
 
 
 class Deadline:
-    """When a case has taken too long; every wait of it is bounded by the same one."""
+    """The time by which a case must be done. It bounds every wait of the case."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -38,12 +39,12 @@ class Deadline:
 
 
 def die_with_parent():
-    """In the child: no process outlives the run, however that ends."""
+    """Runs in the child, so that no process outlives the run, however that ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Process:
-    """A program under way; its standard output and error are files NAME.out and NAME.err."""
+    """A started program; its standard output and error are files NAME.out and NAME.err."""
 
     def __init__(self, name, argv, folder):
         self.name = name
@@ -60,7 +61,7 @@ class Process:
         return self.child.poll() is None
 
     def wait_for_line(self, pattern, deadline):
-        """Until a line of standard error, or output, matches."""
+        """Waits until a line of standard error or output matches."""
 
         def found():
             text = self.stderr + self.stdout
@@ -74,7 +75,7 @@ class Process:
         deadline.wait_for(f"'{pattern}' of {self.name}", found)
 
     def wait(self, deadline):
-        """The exit status."""
+        """Waits until it ends; returns the exit status."""
         deadline.wait_for(f"{self.name} to end", lambda: not self.running())
         return self.child.returncode
 

@@ -1,4 +1,4 @@
-"""A program of Debian's at both ends: by `pollux run` on the host, on rxe0 in the guest."""
+"""Runs a Debian program at both ends: by `pollux run` on the host, and on rxe0 in the guest."""
 
 import contextlib
 import ipaddress
@@ -15,34 +15,36 @@ from judges import strays
 from network import BRIDGE, NETDEV
 from process import CaseFailure, Deadline, last_line, shell
 
-# The host's own place on the bridge, for programs that meet over TCP before they use verbs.
+# The address of the host's kernel on the bridge, for programs that connect by TCP before they use
+# verbs.
 HOST_ADDRESS = "192.0.2.9"
 PREFIX = 24
 HOST_ADDRESS6 = "fd00::9/64"  # of another network than the port's
 TCP_LISTEN = " 0A "  # in /proc/net/tcp
 WAYS = {"ipv6": "Over IPv6.", "vlan": "In a VLAN."}
 LOSS = 0.01  # of the frames each way
-# Where a whole run is a dozen frames: some are lost for certain in a few runs of it.
+# For programs whose run is a dozen frames: a few runs lose some of them for certain.
 LOSS_OF_FEW = 0.05
-# An interface by which the host's kernel has the port's address, without a way to anywhere.
+# An interface that gives the host's kernel the port's address, and that leads nowhere.
 OWN_INTERFACE = "own0"
 TCP_TABLE = 100  # of the guest's routes
 
 
 class Place:
-    """Where one of the two programs runs. `peer` and `peer_tcp` are how it reaches the other: over
-    RDMA and through the kernels. `gid_index` and `gid_index6` say where its device's GID table has
-    its addresses of either kind."""
+    """One of the two ends, where a program runs. `peer` and `peer_tcp` are the addresses of the
+    other end, over RDMA and through the kernels. `gid_index` and `gid_index6` are the indexes of
+    its own IPv4 and IPv6 addresses in its device's GID table."""
 
     def __init__(self, bench, address, peer, peer_tcp):
         self.bench, self.address, self.peer, self.peer_tcp = bench, address, peer, peer_tcp
 
     def start(self, *argv):
-        """Begins the program, once."""
+        """Starts the program."""
         raise NotImplementedError
 
     def wait_for_tcp(self, port, opened=True):
-        """Until it listens there. `opened`: it has opened its device before."""
+        """Waits until the program listens on this port. `opened`: it opens its device before
+        that."""
         raise NotImplementedError
 
     def wait_for_cm(self, port):
@@ -52,7 +54,7 @@ class Place:
         raise NotImplementedError
 
     def wait(self):
-        """The exit status."""
+        """Waits until the program ends; returns the exit status."""
         raise NotImplementedError
 
     def kill(self):
@@ -60,7 +62,7 @@ class Place:
 
     @property
     def output(self):
-        """What it said so far, both streams."""
+        """Returns what the program has printed so far, on both streams."""
         raise NotImplementedError
 
 
@@ -143,7 +145,8 @@ class OnLinux(Place):
         self.command = None
 
     def _gid_index(self, tail):
-        """Of the address that ends so: link-local ones come before it or after."""
+        """Returns the index of the address that ends so; link-local ones come before or after
+        it."""
         return int(self.bench.guest.run(
             f"cd /sys/class/infiniband/rxe0/ports/1/gids; grep -l '{tail}$' * 2>/dev/null | "
             "head -n 1", self.bench.deadline))
@@ -183,14 +186,14 @@ class OnLinux(Place):
 
 @contextlib.contextmanager
 def places(bench, loss=0.0, turn=0):
-    """The active and the passive place. `loss`: of the frames that Pollux's port sends, and of
-    those that it receives; which, differs from `turn` to turn."""
+    """Yields the active and the passive place. `loss`: the share of frames that are lost, of those
+    that Pollux's port sends and of those that it receives; each `turn` loses other frames."""
     netdev = bench.port.kind == "netdev"
     host_address = bench.port.address if netdev else HOST_ADDRESS
     interface = NETDEV if netdev else BRIDGE
     shell(f"ip addr flush dev {BRIDGE}; ip addr add {host_address}/{PREFIX} dev {interface}")
     if bench.network == "ipv6":
-        # getaddrinfo(3) knows none where the kernel has none.
+        # getaddrinfo(3) returns no IPv6 address unless the kernel has one.
         shell(f"ip addr add {HOST_ADDRESS6} dev {interface} nodad")
     seed = bench.port.number + 100 * turn
     options = ("--impair", f"loss={loss},seed={seed}") if loss else ()
@@ -199,14 +202,14 @@ def places(bench, loss=0.0, turn=0):
     try:
         yield (mine, guest) if bench.to_linux else (guest, mine)
     finally:
-        # Of two interfaces with one network the kernel would take the wrong one in other cases.
+        # With two interfaces on one network the kernel would use the wrong one in other cases.
         shell(f"ip addr flush dev {interface}")
 
 
 @contextlib.contextmanager
 def tcp_at_own_address(bench):
-    """The host's kernel is met by TCP at the address that Pollux's own port has, for programs that
-    know but one address of a peer: the guest alone sends it there, and nobody else asks for it."""
+    """Lets TCP reach the host's kernel at the address of Pollux's own port, for programs that know
+    only one address of a peer. Only the guest sends to it there, and no other host asks for it."""
     if bench.port.kind == "netdev":
         yield
         return
@@ -226,7 +229,7 @@ def tcp_at_own_address(bench):
 
 
 def end_well(*sides):
-    """Waits for both to end as they should."""
+    """Waits until all programs have ended with status 0."""
     found = [(side, side.wait()) for side in sides]
     for side, status in found:
         need(status == 0, f"{side.name}'s program ended with {status}: {last_line(side.output)}")
@@ -234,9 +237,9 @@ def end_well(*sides):
 
 def cases_of(name, wants, loss_wants=None, loss=LOSS, networks=(), extra=True, deadline_s=120,
              **options):
-    """Registers `run(bench, loss)` as a case over a good wire; with `loss_wants`, which its capture
-    must show, over one that loses; and over each of `networks` ("ipv6", "vlan"), for programs that
-    know each other by their addresses alone."""
+    """Registers `run(bench, loss)` as a case over a good wire. With `loss_wants`, which its capture
+    must show, also registers a case over a wire that loses frames. Also registers a case over each
+    of `networks` ("ipv6", "vlan"), for programs that know each other by their addresses alone."""
 
     def register(run):
         @case(f"run-{name}", wants=wants, extra=extra, deadline_s=deadline_s, **options)

@@ -1,5 +1,5 @@
-"""What a capture of NFS version 3 over RPC-over-RDMA must show, by tshark's reading of it: RFC 8797
-private data both ways, chunks as RFC 8267 has them, and no call above the grant."""
+"""Checks a capture of NFS version 3 over RPC-over-RDMA, as tshark reads it: RFC 8797 private data
+both ways, chunks as RFC 8267 has them, and no call above the grant."""
 
 import dataclasses
 import subprocess
@@ -12,17 +12,17 @@ FIELDS = ("frame.number", "ip.src", "infiniband.bth.destqp", "rpcordma.xid",
           "rpcordma.reply_count", "rpc.msgtyp", "rpc.program", "rpc.procedure")
 NFS_PROGRAM = 100003
 READLINK, READ, WRITE, SYMLINK = 5, 6, 7, 10
-# RFC 8267 section 4: whose arguments, and whose results, may travel in chunks.
+# RFC 8267 section 4: procedures whose arguments, and whose results, may travel in chunks.
 READ_CHUNKS, WRITE_CHUNKS = (WRITE, SYMLINK), (READLINK, READ)
 PRIVATE_DATA = bytes.fromhex("f6ab0e1801")  # RFC 8797: the magic number, version 1
-# In a UD SEND's payload: the DETH, the MAD's header, and what comes before private data that is
-# the consumer's (of a REQ, the 36 bytes of the CMA header too).
+# Offsets of the consumer's private data in a UD SEND's payload: after the DETH, the MAD header and
+# the fields before the private data, and in a REQ also after the 36 bytes of the CMA header.
 REQ_DATA_AT, REP_DATA_AT = 8 + 200, 8 + 60
 
 
 @dataclasses.dataclass
 class Message:
-    """One RPC-over-RDMA message, as it was seen first."""
+    """An RPC-over-RDMA message, as it was first seen."""
     number: int
     sender: str
     qpn: str  # of the receiver
@@ -31,7 +31,7 @@ class Message:
     reads: int
     writes: int
     reply: int
-    procedure: int  # of NFS; -1 when tshark does not tell it
+    procedure: int  # of NFS; -1 if tshark does not show it
 
     @property
     def chunks(self):
@@ -51,8 +51,8 @@ def number(text):
 
 
 def rows(path, fields, occurrence="f", which="rpcordma.xid"):
-    """Of every RPC-over-RDMA message, or what `which`, a filter of tshark's, shows, as tshark reads
-    it: the first value of each field, or with "a" all of them with commas between."""
+    """Returns rows for every RPC-over-RDMA message, or for the frames that tshark's filter `which`
+    selects: the first value of each field, or with "a" all values, separated by commas."""
     command = ["tshark", "-n", "-r", path, "-Y", which, "-T", "fields", "-E",
                "separator=;", "-E", f"occurrence={occurrence}"]
     for field in fields:
@@ -65,7 +65,7 @@ def rows(path, fields, occurrence="f", which="rpcordma.xid"):
 
 
 def messages(path):
-    """In order; one that was sent again on its connection, once."""
+    """Returns the messages in order; one that was repeated on its connection appears once."""
     seen, found = set(), []
     for row in rows(path, FIELDS):
         frame, sender, qpn, xid, grant, reads, writes, reply, _, program, procedure = row
@@ -79,7 +79,7 @@ def messages(path):
 
 
 def private_data(evidence):
-    """What is missing of RFC 8797."""
+    """Returns what is missing of RFC 8797."""
     found = []
     for name, at in (("REQ", REQ_DATA_AT), ("REP", REP_DATA_AT)):
         frames = [frame for frame in evidence.frames if name in frame.names]
@@ -91,8 +91,8 @@ def private_data(evidence):
 
 
 def above_grant(calls_and_replies, client):
-    """Calls that were sent although as many as were granted had no reply. RFC 8166 section 3.3.1:
-    one until the first grant."""
+    """Returns the calls that were sent while as many as were granted had no reply: one until the
+    first grant (RFC 8166 section 3.3.1)."""
     grants, waiting, found = {}, {}, []
     connections = {}  # by the QPN of either end
     for message in calls_and_replies:
@@ -111,14 +111,14 @@ def above_grant(calls_and_replies, client):
 
 
 def receives_missing(frames, client):
-    """What told the client that there was no receive for it: Linux's tries no second time
-    (rnr_retry 0)."""
+    """Returns the RNR NAKs to the client, which mean that there was no receive: Linux's client does
+    not retry (rnr_retry 0)."""
     return [f"RNR NAK to {client} in frame {frame.number}" for frame in frames
             if "RNR NAK" in frame.names and frame.destination == client]
 
 
 def wrong_chunks(calls, procedures):
-    """Calls with chunks that the binding does not allow them."""
+    """Returns the calls with chunks that the binding does not allow."""
     found = []
     for call in calls:
         procedure = procedures.get(call.xid, -1)
@@ -130,14 +130,14 @@ def wrong_chunks(calls, procedures):
 
 
 def judge_nfs(evidence, client, wants=()):
-    """Raises CaseFailure for what is wrong in a capture in which `client`, an IP address, called an
-    NFS server. `wants` are procedures of which a call with chunks must be there."""
+    """Raises CaseFailure if a capture in which `client`, an IP address, called an NFS server is
+    wrong. There must be calls with chunks of the procedures `wants`."""
     found = private_data(evidence)
     all_messages = messages(evidence.path)
     calls = [message for message in all_messages if message.sender == client]
     if not calls:
         raise CaseFailure("tshark sees no RPC-over-RDMA calls")
-    # A call with a Read chunk names its procedure only in the reply.
+    # The procedure of a call with a Read chunk is known only from its reply.
     procedures = {message.xid: message.procedure for message in all_messages
                   if message.procedure >= 0}
     found += above_grant(all_messages, client) + wrong_chunks(calls, procedures)
@@ -150,8 +150,8 @@ def judge_nfs(evidence, client, wants=()):
 
 
 def wrong_recall(all_rows, server, client):
-    """What is missing of a CB_RECALL by the server on the client's connection, and of its answer;
-    `all_rows` are of CB_FIELDS."""
+    """Returns what is missing of a CB_RECALL by the server on the client's connection, and of its
+    answer. `all_rows` have CB_FIELDS."""
     calls, found = {}, []
     for sender, xid, grant, reads, writes, reply, kind, program, procedure, operations in all_rows:
         named = kind != "" and program != "" and \
@@ -174,7 +174,7 @@ NSM_FIELDS = ("ip.src", "rpc.xid", "rpc.msgtyp", "rpc.procedure")
 
 
 def unanswered_notification(all_rows, client):
-    """What is missing of an SM_NOTIFY of the client's and its answer; `all_rows` are of
+    """Returns what is missing of an SM_NOTIFY by the client, and of its answer. `all_rows` have
     NSM_FIELDS."""
     calls = {xid for sender, xid, kind, procedure in all_rows
              if sender == client and number(kind) == CALL and number(procedure) == SM_NOTIFY}
@@ -184,8 +184,8 @@ def unanswered_notification(all_rows, client):
 
 
 def judge_notification(evidence, client):
-    """Raises CaseFailure unless the client, an IP address, has told by UDP that it has started anew
-    (the Open Group's Network Status Monitor), and was answered."""
+    """Raises CaseFailure unless the client, an IP address, has notified by UDP that it has
+    restarted (the Open Group's Network Status Monitor), and was answered."""
     found = unanswered_notification(
         rows(evidence.path, NSM_FIELDS, which=f"udp && rpc.program == {NSM_PROGRAM}"), client)
     if found:
@@ -193,8 +193,8 @@ def judge_notification(evidence, client):
 
 
 def judge_recall(evidence, server, client):
-    """Raises CaseFailure unless the server at this address has called the client back, which has
-    answered, in Short Messages (RFC 8167)."""
+    """Raises CaseFailure unless the server at this address has called the client back, and the
+    client has answered, in Short Messages (RFC 8167)."""
     found = private_data(evidence)
     found += wrong_recall(rows(evidence.path, CB_FIELDS, "a"), server, client)
     if found:

@@ -1,4 +1,4 @@
-"""The judge of NFS captures finds what it is there for."""
+"""Tests that the check of NFS captures finds every error that it looks for."""
 
 import sys
 import types
@@ -64,7 +64,7 @@ class RpcJudgeTest(unittest.TestCase):
 
 
 class RecallTest(unittest.TestCase):
-    """Rows are of CB_FIELDS, as tshark prints them."""
+    """Tests of wrong_recall(), with rows of CB_FIELDS as tshark prints them."""
 
     CALL = [SERVER, "0x7", "2", "0", "0", "0", "0", "1073741824", "1", "11,4"]
     REPLY = [CLIENT, "0x7", "2", "0", "0", "0", "1", "1073741824", "1", "11,4"]
@@ -95,7 +95,7 @@ class RecallTest(unittest.TestCase):
 
 
 class NotificationTest(unittest.TestCase):
-    """Rows are of NSM_FIELDS, as tshark prints them."""
+    """Tests of unanswered_notification(), with rows of NSM_FIELDS as tshark prints them."""
 
     CALL, REPLY = [CLIENT, "0x7", "0", "6"], [SERVER, "0x7", "1", "6"]
 

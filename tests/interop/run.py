@@ -1,15 +1,15 @@
-"""Pollux against Linux's soft-RoCE in a virtual machine.
+"""Tests Pollux against Linux's soft-RoCE in a virtual machine.
 
 usage: tools/dev interop [--all | --once | --nightly] [--list] [--json] [--port KIND] [--keep]
                          [CASE...]
 
-CASE is a name or a pattern such as 'rping-*'; without any, all but the slow cases, in every
-direction, each direction over another kind of port. With --all, and for cases that are named, every
-direction over every kind of port. With --once, which is what every change must pass, each case in
-one direction and over one kind of port, in turn. With --nightly, the plain run, and each slow case
-in one direction and over one kind of port, which change with the number of commits. A case counts
-only if its capture shows what it is named after. Needs root. Ends with the line `N passed, N
-failed` (and `, N skipped`); the exit status is 0 only if nothing failed.
+CASE is a name or a pattern such as 'rping-*'. Without any, all cases except the slow ones run in
+every direction, each direction over another kind of port. With --all, or if cases are named, they
+run in every direction over every kind of port. With --once, which every change must pass, each case
+runs in one direction and over one kind of port, in turn. With --nightly, the plain run, and each
+slow case in one direction and over one kind of port, which change with the number of commits. A
+case counts only if its capture shows the frames that it is named after. Needs root. Ends with the
+line `N passed, N failed` (and `, N skipped`); the exit status is 0 only if nothing failed.
 """
 
 import argparse
@@ -35,7 +35,7 @@ TOOLS = {"pollux": "//tools/pollux:pollux", "conformance": "//tests/conformance:
          "pollux_peer": "//tests/interop:pollux_peer",
          "pollux_rping": "//tests/interop:pollux_rping", "peer": "//tests/interop:peer",
          "nfs4_callback": "//tests/interop:nfs4_callback"}
-# What `pollux run` looks for beside the folder that the command's lies in.
+# Files that `pollux run` looks for in compat/, beside the folder tools/ that has the command.
 LIBRARIES = ("libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1", "libpollux_device_file.so",
              "pollux_supervisor")
 NEEDED = ("ip", "tcpdump", "tshark", "qemu-system-x86_64", "debootstrap", "mksquashfs", "cpio",
@@ -78,7 +78,7 @@ def say(text):
 
 
 def build_tools(folder):
-    """Builds what the cases run; copies, which a build meanwhile does not change."""
+    """Builds what the cases run; returns copies, which a build during the run does not change."""
     done = subprocess.run(["bazel", "build", "--noshow_progress", "--show_result=0",
                            *TOOLS.values(), "//:verbs_libraries"],
                           cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
@@ -97,7 +97,7 @@ def build_tools(folder):
 
 
 class Table:
-    """Rows as they come; or all of them at the end, as JSON."""
+    """The table of results. It prints rows as they come, or all of them at the end as JSON."""
 
     COLUMNS = (("case", 26), ("direction", 16), ("port", 10), ("result", 8), ("seconds", 8))
 
@@ -126,7 +126,7 @@ class Table:
         return sum(row["result"] == result for row in self.rows)
 
     def finish(self):
-        """Prints what stands at the end; returns the exit status."""
+        """Prints the totals or the JSON object; returns the exit status."""
         skipped = self.count("skipped")
         if self.as_json:
             print(json.dumps({"ok": not self.count("FAILED"), "cases": self.rows}))
@@ -137,7 +137,7 @@ class Table:
 
 
 def explain(bench, guest, reason):
-    """What a failed case leaves to look at, on standard error."""
+    """Prints the outputs of a failed case that explain it to standard error."""
     lines = [f"FAILED {bench.case.name} ({bench.direction}, {bench.port.kind}): {reason}"]
     for process in bench.processes:
         lines += [f"  {process.name}: {line}"
@@ -172,23 +172,24 @@ def run_one(table, the_case, direction, port, guest, tools, folder, keep):
 
 
 def one_way(one, number, port):
-    """One direction and one kind of port of a case; those of the next number differ."""
+    """Returns one direction and one kind of port of a case; the next number gives others."""
     direction = one.directions[number % len(one.directions)]
     ports = [kind for kind in one.ports if port in (None, kind)]
-    # Neighbours have other directions, and every second pair of them the other port.
+    # The direction changes with every number, the port with every second one.
     return [(one, direction, network.PORTS[kind])
             for kind in ports[number // 2 % max(len(ports), 1):][:1]]
 
 
 def commits():
-    """How many commits lead to this one; 0 outside a repository."""
+    """Returns how many commits lead to this one; 0 outside a repository."""
     done = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return int(done.stdout or 0)
 
 
 def make_plan(options, chosen, first=0):
-    """What to run: (case, direction, port). Slow cases of --nightly count from `first`."""
+    """Returns what to run as (case, direction, port). Slow cases of --nightly count from
+    `first`."""
     whole = options.all or options.cases or options.port
     plan = []
     for number, one in enumerate(chosen):

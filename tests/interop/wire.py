@@ -1,4 +1,4 @@
-"""RoCEv2 frames of a capture, read without any of Pollux's code."""
+"""Reads the RoCEv2 frames of a capture without any of Pollux's code."""
 
 import collections
 import dataclasses
@@ -32,15 +32,15 @@ IGMP, IGMP_REPORT = 2, 0x22
 
 @dataclasses.dataclass
 class Frame:
-    """A RoCEv2 packet as captured. `names` says all that it is: its opcode, and its MAD or
-    syndrome, as in ("UD SEND ONLY", "REQ") or ("RC ACK", "NAK ACCESS")."""
+    """A captured RoCEv2 packet. `names` holds the name of its opcode, and of its MAD or syndrome,
+    as in ("UD SEND ONLY", "REQ") or ("RC ACK", "NAK ACCESS")."""
     number: int  # of the frame in the capture, from 1
     source: str
     destination: str
     vlan: int
     traffic_class: int  # DSCP and ECN
     opcode: int
-    solicited: bool  # event
+    solicited: bool  # the solicited event bit
     psn: int
     qpn: int
     payload: bytes  # from the extended headers to the padding
@@ -49,7 +49,7 @@ class Frame:
 
 
 def records(path):
-    """Frames of a pcap file as (number, bytes)."""
+    """Yields the frames of a pcap file as (number, bytes)."""
     with open(path, "rb") as file:
         data = file.read()
     magic = struct.unpack_from("<I", data)[0] if len(data) >= 24 else 0
@@ -64,7 +64,7 @@ def records(path):
 
 
 def icrc(network, udp, transport):
-    """CRC-32 over the packet with what may change on its way set to ones."""
+    """Returns the CRC-32 of the packet, with the fields that may change on its way set to ones."""
     ip = bytearray(network)
     if ip[0] >> 4 == 4:
         ip[1] = ip[8] = 0xFF
@@ -96,7 +96,7 @@ def names_of(opcode, qpn, payload):
 
 
 def parse(number, data):
-    """A Frame; None when it is not RoCEv2, or too damaged to tell."""
+    """Returns a Frame, or None if the data are not RoCEv2 or too damaged to tell."""
     try:
         kind, at, vlan = struct.unpack_from("!H", data, 12)[0], 14, 0
         if kind == 0x8100:
@@ -128,7 +128,8 @@ def parse(number, data):
 
 
 def reported_groups(data):
-    """Of an IGMPv3 report (RFC 3376 section 4.2): (source, groups); else None."""
+    """Returns (source, groups) of an IGMPv3 report (RFC 3376 section 4.2), or None for other
+    data."""
     try:
         if struct.unpack_from("!H", data, 12)[0] != 0x0800 or data[23] != IGMP:
             return None
@@ -148,7 +149,7 @@ def reported_groups(data):
 
 
 class Evidence:
-    """What a capture shows: how often each side sent what."""
+    """The contents of a capture: its RoCEv2 frames, and how often each side sent which."""
 
     def __init__(self, path, linux_addresses):
         self.path = path
@@ -161,7 +162,7 @@ class Evidence:
         return "linux" if frame.source in self.linux_addresses else "pollux"
 
     def memberships(self):
-        """Each (sender, group) that was reported to routers."""
+        """Returns each (sender, group) that was reported to routers."""
         found = (reported_groups(data) for _, data in records(self.path))
         return {("linux" if source in self.linux_addresses else "pollux", group)
                 for source, groups in filter(None, found) for group in groups}
@@ -170,13 +171,14 @@ class Evidence:
         return self.counts[(sender, name)]
 
     def packets(self, sender, *names):
-        """How many packets of `sender` are called one of these names, those sent again once."""
+        """Returns how many packets of `sender` have one of these names; a repeated one counts
+        once."""
         return len({(frame.qpn, frame.psn) for frame in self.frames
                     if frame.names[0] in names and self.sender(frame) == sender})
 
     def repeats(self):
-        """Whether a request on an RC queue pair or a CM message went again, or one was asked for
-        again."""
+        """Returns whether a request on an RC queue pair or a CM message was repeated, or a
+        repetition was asked for."""
         requests = [(frame.source, frame.qpn, frame.psn) for frame in self.frames
                     if frame.opcode in RC_REQUESTS]
         messages = [(frame.source, frame.payload) for frame in self.frames
@@ -185,8 +187,8 @@ class Evidence:
                 or any("NAK SEQUENCE" in frame.names for frame in self.frames))
 
     def lost_datagrams(self, sender):
-        """How many of the datagrams that `sender` sent did not get this far: a queue pair numbers
-        its own, to whomever they go."""
+        """Returns how many datagrams of `sender` are missing: a queue pair numbers its own,
+        whatever their destination."""
         last, lost = {}, 0
         for frame in self.frames:
             if not frame.names[0].startswith("UD ") or self.sender(frame) != sender:
@@ -199,5 +201,5 @@ class Evidence:
         return lost
 
     def missing(self, wants):
-        """Those of (sender, name) that the capture does not show."""
+        """Returns those of (sender, name) that the capture does not show."""
         return [f"{sender}: {name}" for sender, name in wants if not self.counts[(sender, name)]]

@@ -1,4 +1,4 @@
-"""The capture reader of the interop cases, on captures of Linux."""
+"""Tests the capture reader of the interop cases on captures of Linux."""
 
 import contextlib
 import dataclasses
@@ -96,7 +96,7 @@ class WireTest(unittest.TestCase):
         self.assertFalse(evidence.repeats())
         first = next(frame for frame in evidence.frames if frame.names[0] == "RC SEND ONLY")
         answer = next(frame for frame in evidence.frames if frame.names[0] == "RC ACK")
-        evidence.frames.append(answer)  # of these there may be several
+        evidence.frames.append(answer)  # a repeated ACK is no retransmission
         self.assertFalse(evidence.repeats())
         evidence.frames.append(first)
         self.assertTrue(evidence.repeats())
@@ -106,7 +106,7 @@ class WireTest(unittest.TestCase):
         with unpacked("nfs_v3.pcap.gz") as path:
             evidence = wire.Evidence(path, ())
         request = next(frame for frame in evidence.frames if "REQ" in frame.names)
-        # Each time under a sequence number of its own.
+        # Each repetition has a PSN of its own.
         evidence.frames.append(dataclasses.replace(request, psn=request.psn + 1))
         self.assertTrue(evidence.repeats())
 
@@ -118,7 +118,7 @@ class WireTest(unittest.TestCase):
 
         def lost(*psns, sender="pollux"):
             evidence.frames = [dataclasses.replace(datagram, psn=psn) for psn in psns]
-            # Another queue pair's between them.
+            # A datagram of another queue pair comes between them.
             evidence.frames[1:1] = [dataclasses.replace(datagram, psn=7, payload=other)]
             return evidence.lost_datagrams(sender)
 

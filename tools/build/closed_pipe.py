@@ -1,14 +1,15 @@
-"""For tools whose reader may leave before they are done, as head does."""
+"""Support for tools whose reader may close the pipe before they are done, as head does."""
 
 import os
 import sys
 
-# What a shell reports of a program that SIGPIPE has ended.
+# The status that a shell reports for a program that SIGPIPE has killed.
 EXIT_STATUS = 128 + 13
 
 
 def run(main):
-    """Ends the process with what `main()` returns or exits with; quietly where nobody reads on."""
+    """Ends the process with the status that `main()` returns or exits with, quietly if the reader
+    is gone."""
     try:
         try:
             status = main()
@@ -16,7 +17,7 @@ def run(main):
             status = ended.code
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is left in the buffer is written when the interpreter ends.
+        # The interpreter writes the rest of the buffer at exit, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = EXIT_STATUS
     sys.exit(status)

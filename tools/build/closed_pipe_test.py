@@ -1,4 +1,4 @@
-"""Test of closed_pipe.py: a program whose reader has left."""
+"""Tests closed_pipe.py with a program whose reader has closed the pipe."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ class ClosedPipeTest(unittest.TestCase):
         reader, writer = os.pipe()
         if not reads:
             os.close(reader)
-        # That would write each line at once.
+        # PYTHONUNBUFFERED would write each line at once.
         environment = {name: value for name, value in os.environ.items()
                        if name != "PYTHONUNBUFFERED"}
         done = subprocess.run([sys.executable, "-c", PROGRAM.format(lines=lines, end=end)],
@@ -40,7 +40,7 @@ class ClosedPipeTest(unittest.TestCase):
         return done.returncode, done.stderr
 
     def test_writing_to_a_closed_pipe_exits_after_cleanup(self):
-        # What fits into a buffer is written at the end, and what does not before.
+        # One line fits into the buffer and is written at the end; many lines are written before.
         for lines in (1, 100_000):
             for end in ("return 0", "sys.exit(0)"):
                 self.assertEqual(self.run_program(lines, end, reads=False),

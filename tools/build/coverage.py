@@ -1,12 +1,12 @@
-"""Which lines and branches of stack/ and cm/ the tests reach.
+"""Measures which lines and branches of stack/ and cm/ the tests reach.
 
 usage: tools/dev coverage [--json] [--lines] [TARGET...]
 
 Builds the tests with clang's source-based coverage, runs them (default: all of //...) and prints a
-table of files. Each file must have every function reached and at least 95 % of its lines; what is
-less must be listed in tests/coverage_exceptions.txt with what it may miss and why. The exit status
-is 1 when a file misses more than that, or a test fails. --lines names the lines that are not
-reached; --json prints one object instead of the table.
+table of files. In each file the tests must reach every function and at least 95 % of the lines; a
+file in which they reach less must be listed in tests/coverage_exceptions.txt with what it may miss
+and why. The exit status is 1 if a file misses more than that, or if a test fails. --lines names the
+lines that are not reached; --json prints one object instead of the table.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Exception_ = collections.namedtuple("Exception_", "functions lines reason")
 
 
 class File:
-    """What was reached of one source file."""
+    """The coverage of one source file."""
 
     def __init__(self, path):
         self.path = path
@@ -56,7 +56,7 @@ def add(counts, key, times):
 
 
 def parse_lcov(text):
-    """Files by path, of the rooms that are measured, without what only tests link."""
+    """Returns the files of the measured rooms by path, without files that only tests link."""
     files, current, names = {}, None, {}
     for line in text.splitlines():
         field, _, value = line.partition(":")
@@ -84,7 +84,8 @@ def parse_lcov(text):
 
 
 def read_exceptions(text):
-    """Lines `PATH FUNCTIONS LINES REASON`: how many functions and lines may be missed, and why."""
+    """Returns the exceptions by path. A line is `PATH FUNCTIONS LINES REASON`: how many functions
+    and lines may be missed, and why."""
     listed = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -97,7 +98,7 @@ def read_exceptions(text):
 
 
 def judge(files, listed):
-    """What is wrong, in words."""
+    """Returns error messages."""
     wrong = [f"{EXCEPTIONS}: {path} does not exist or has no code"
              for path in sorted(set(listed) - set(files))]
     for path, file in sorted(files.items()):
@@ -116,7 +117,7 @@ def judge(files, listed):
 
 
 def spans(numbers):
-    """[1, 2, 3, 7] as "1-3 7"."""
+    """Returns [1, 2, 3, 7] as "1-3 7"."""
     found = []
     for number in numbers:
         if found and found[-1][1] == number - 1:
@@ -150,15 +151,16 @@ def table(files, listed, with_lines):
 
 
 def bazel(*arguments, stdout=subprocess.PIPE):
-    """A base and a server of its own keep the ordinary build's cache (another compiler)."""
+    """Runs Bazel with its own output base and server, since another compiler would clear the cache
+    of the ordinary build."""
     return subprocess.run(
         ["bazel", f"--output_base={CACHE / 'bazel-coverage'}", "--max_idle_secs=60", *arguments],
         stdout=stdout, text=True, check=False, cwd=ROOT)
 
 
 def query(expression):
-    # By the ordinary server: to one with another base the links of the ordinary build into its own
-    # are packages.
+    # Uses the ordinary server: a server with another output base takes the links of the ordinary
+    # build for packages.
     done = subprocess.run(["bazel", "query", "--noshow_progress", expression],
                           stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)
     if done.returncode != 0:
@@ -167,7 +169,8 @@ def query(expression):
 
 
 def labels_of(targets):
-    # Planted faults are other code under the same names; their binaries are tagged manual.
+    # Leaves out tests with planted faults, which are other code under the same names; their
+    # binaries are tagged manual.
     return query(f"tests({' + '.join(targets)}) except kind(faulty_test, //...)"
                  ' except attr("tags", "manual", //...)')
 
@@ -183,7 +186,7 @@ def run_tests(labels, profiles):
 
 
 def collect(labels, profiles):
-    """The profiles and every binary that may have written one, as lcov text."""
+    """Merges the profiles, with every binary that may have written one, and returns lcov text."""
     merged = profiles / "merged.profdata"
     raw = [str(path) for path in profiles.glob("*.profraw")]
     if not raw:
@@ -215,7 +218,7 @@ def main():
     finally:
         shutil.rmtree(profiles, ignore_errors=True)
     listed = read_exceptions((ROOT / EXCEPTIONS).read_text(encoding="utf-8"))
-    # Some targets alone reach what they reach.
+    # A run of some targets is not judged, since they need not reach everything.
     wrong = judge(files, listed) if not options.targets else []
     if status != 0:
         wrong.append("a test failed, or did not build")

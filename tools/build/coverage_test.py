@@ -1,4 +1,4 @@
-"""Test of coverage.py: what is read of a report, and what is found wrong with it."""
+"""Tests coverage.py: how it reads a report, and which errors it finds."""
 
 import unittest
 

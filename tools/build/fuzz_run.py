@@ -30,14 +30,14 @@ def query(expression):
 
 
 def build(labels):
-    """Builds with clang. The compiler is part of Bazel's repositories: a base and a server of its
-    own keep the ordinary build's cache."""
+    """Builds with clang. The compiler is part of Bazel's repositories, so a separate output base
+    and server keep the cache of the ordinary build."""
     bazel(f"--output_base={CACHE / 'bazel-fuzz'}", "--max_idle_secs=60", "build", "--config=fuzz",
           f"--symlink_prefix={CACHE}/fuzz-", "--show_result=0", *labels)
 
 
 def find_targets(names):
-    """The labels of the libFuzzer binaries of the named fuzz_tests, or of all."""
+    """Returns the labels of the libFuzzer binaries of the named fuzz_tests, or of all."""
     wanted = {name if name.endswith(SUFFIX) else name + SUFFIX for name in names}
     found = set(query('attr("tags", "fuzz", kind("cc_binary", //...))'))
     unknown = wanted - found
@@ -56,7 +56,7 @@ def corpus_of(label):
 
 
 def run(label, seconds):
-    """Runs one binary; returns what the table says of it."""
+    """Runs one binary; returns its row of the table."""
     found = CACHE / "fuzz-corpus" / path_of(label)
     artifacts = CACHE / "fuzz-artifacts" / path_of(label)
     for folder in (found, artifacts):

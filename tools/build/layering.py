@@ -1,10 +1,10 @@
-"""Proves the layering of the rooms from Bazel's own graph; exit status 1 where it does not hold.
+"""Checks the layering of the rooms in Bazel's own graph; exit status 1 if it is violated.
 
 usage: layering.py
 
-For each room: no rule of a room below it is visible to it (Bazel refuses a dependency before
-anything is compiled), none is in the closure of what it ships, and it sees the rooms above it
-(without which the first two would prove nothing).
+For each room: no rule of a room below it is visible to it (Bazel refuses a dependency before it
+compiles anything), what it ships depends on no rule below it, and it sees the rooms above it
+(otherwise the first two checks would prove nothing).
 """
 
 import pathlib
@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from tools.build.lint import ASIDE, NARROW, ROOMS  # pylint: disable=wrong-import-position
 
-# What the build is made of, fuzz_driver and the like, is for every room.
+# Every room may use the helpers of the build, such as fuzz_driver.
 BUILD_HELPERS = "//tools/build/..."
 
 
@@ -30,7 +30,7 @@ def query(expression):
 
 
 def libraries(rooms):
-    """An expression for the libraries that `rooms` ship."""
+    """Returns a query expression for the libraries that `rooms` ship."""
     pattern = " + ".join(f"//{room}/..." for room in rooms)
     return f'(kind("cc_library rule", {pattern}) except attr("testonly", 1, {pattern}) ' \
            f"except {BUILD_HELPERS})"
@@ -50,7 +50,7 @@ def check_room(room, above, below):
 
 
 def check_tools():
-    """What stands outside the rooms uses the public targets of the root package alone."""
+    """Checks that code outside the rooms uses only public targets of the root package."""
     used = query("deps(//tools/..., 1) intersect "
                  "(//stack/... + //cm/... + //oncrpc/... + //rpcrdma/... + //nfs/... + "
                  "//compat/...)")
@@ -63,7 +63,7 @@ def main():
     sees = ASIDE | NARROW
     found = check_tools()
     for i, room in enumerate(rooms):
-        # The tools see no room, only what the root package gives out.
+        # The tools see no room, only the public targets of the root package.
         seen = [] if room == "tools" else sees.get(room, rooms[:i])
         above = [other for other in seen if other in rooms and other not in ASIDE]
         unseen = [other for other in rooms[:i] if other in ASIDE or room in sees

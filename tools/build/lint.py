@@ -1,4 +1,4 @@
-"""What clang-format and clang-tidy do not check. Prints PATH:LINE: MESSAGE; exit status 1 if any.
+"""Checks what clang-format and clang-tidy do not. Prints PATH:LINE: MESSAGE; exit status 1 if any.
 
 usage: lint.py [FILE...]   (default: every tracked file)
 """
@@ -10,16 +10,16 @@ import re
 import subprocess
 import sys
 
-# A room includes only rooms that stand above it here. tests/ sees all.
+# A room may include only rooms above it in this list. tests/ may include all.
 ROOMS = ["stack/base", "stack/wire", "stack/io", "stack/memory", "stack/verbs", "stack/transport",
          "stack/ip", "stack/kernel", "stack/engine", "cm", "oncrpc", "rpcrdma", "nfs", "compat",
          "tools"]
-# A room that stands aside: it sees no more than these, and nothing sees it.
+# Rooms that no other room may include, each with the only other rooms that it may include.
 ASIDE = {"compat": [room for room in ROOMS if room.startswith("stack/")] + ["cm"]}
-# A room that sees no more than these of those above it.
+# Rooms that may include only these of the rooms above them.
 NARROW = {"oncrpc": ["stack/base"]}
-# The folders of a room, each seeing those before it. What stands in the room's own folder sees
-# all of them; "" is that folder, where others see it.
+# The folders of a room; each may include those before it. Files in the room's own folder may
+# include all of them; "" is that folder, if others may include it.
 INNER = {
     "stack/io": ["link", "port", "steering", "capture"],
     "stack/transport": ["diagnostics", "message", "congestion", "rc"],
@@ -31,12 +31,13 @@ INNER = {
     "tools": ["build", "decode", "common", "stat", "file_service", "nfs", "tirpc", "bench",
               "doctor", "exporter", "pollux"],
 }
-# Where the headers that a program outside the tree may include are listed, room by room; and who
-# includes no others of a room's.
+# The file that lists, room by room, the headers that a program outside the tree may include, and
+# the folders whose files may include no other headers of a room.
 PUBLIC = "BUILD.bazel"
 PROGRAMS = ("tools/", "examples/")
-# Names that were given up for the field's words, each with what it is called now and, for words
-# that are plain English elsewhere, where it is refused: as the name of a type, and of a file.
+# Names that were replaced by words of the field: the new name, and a pattern of the paths in which
+# the old name is refused, for words that are plain English elsewhere. A name is refused as that of
+# a type and of a file.
 OLD_NAMES = {
     "AckTrust": ("PeerAckBehavior", ""),
     "Activity": ("ApplicationActivity", "stack/engine/|compat/"),
@@ -89,7 +90,7 @@ OLD_NAMES = {
 DECLARED = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:friend\s+)?"
                       r"(?:class|struct|enum(?:\s+(?:class|struct))?|using)\s+"
                       r"(?:\[\[.*?\]\]\s*|alignas\(.*?\)\s*)*(?:\w+::)*(\w+)")
-# Code that only tests link may look everywhere.
+# Code that only tests link may include everything.
 TEST_ONLY = re.compile(
     r"(_test|_for_test|_fixture|_fuzz|_samples|_bench)\.(cc|h)$|/(test|fake)_[^/]*$")
 TOP_LEVEL = {"WORKSPACE", "BUILD.bazel", "README.md", "CONTRIBUTING.md", "SECURITY.md",
@@ -117,14 +118,15 @@ def guard_of(path):
 
 
 def inner_rank(path, room):
-    """Where among its room's folders a file stands; nothing when its folder is none of them."""
+    """Returns the position of a file's folder among its room's folders; None if it is not
+    listed."""
     folder = path[len(room) + 1:].rpartition("/")[0]
     order = INNER[room] if "" in INNER[room] else INNER[room] + [""]
     return order.index(folder) if folder in order else None
 
 
 def breach(path, included):
-    """Why a file may not include another of a room; nothing when it may."""
+    """Returns why a file may not include another file of a room; empty if it may."""
     mine, theirs = room_of(path), room_of(included)
     if theirs in ASIDE and mine != theirs:
         return f"nothing sees {theirs}"
@@ -141,7 +143,7 @@ def breach(path, included):
 
 
 def read_public(text):
-    """The headers that a BUILD file lists as public."""
+    """Returns the headers that a BUILD file lists as public."""
     for statement in ast.parse(text).body:
         if isinstance(statement, ast.Assign) and statement.targets[0].id == "PUBLIC_HEADERS":
             lists = ast.literal_eval(statement.value)
@@ -150,7 +152,7 @@ def read_public(text):
 
 
 def check_public(path, number, included, public):
-    """That what stands outside the rooms includes public headers of theirs alone."""
+    """Reports a file outside the rooms that includes a header which is not public."""
     if not path.startswith(PROGRAMS) or TEST_ONLY.search(path):
         return []
     if room_of(included) in (None, "tools") or included in public:
@@ -189,13 +191,13 @@ def snake(name):
 
 
 def new_name(name, path):
-    """What an old name of a type is called now in that file; nothing when it is none there."""
+    """Returns the new name of a type that has an old name in that file; empty if it has none."""
     new, where = OLD_NAMES.get(name, ("", ""))
     return new if re.match(where, path) else ""
 
 
 def check_old_names(path, lines):
-    """That neither the file nor a type declared there has a name that was given up."""
+    """Reports the file, and each type declared in it, that has an old name."""
     stem = re.sub(r"(_for_test|_test)$", "", os.path.basename(path).partition(".")[0])
     found = [(path, 1, f"{stem} is called {snake(new_name(name, path))} now")
              for name in OLD_NAMES if stem == snake(name) and new_name(name, path)]
@@ -208,7 +210,8 @@ def check_old_names(path, lines):
 
 
 def check_file(path, text, public=None):
-    """Findings of one file as (path, line, message); without `public`, not of public headers."""
+    """Returns the findings of one file as (path, line, message); checks public headers if `public`
+    is given."""
     lines = text.split("\n")
     found = []
     for number, line in enumerate(lines, 1):
@@ -233,7 +236,8 @@ def check_file(path, text, public=None):
 
 
 def check_tests(paths, elsewhere):
-    """Every NAME.cc of a room has NAME_test.cc beside it, or its test stands in `elsewhere`."""
+    """Checks that every NAME.cc of a room has NAME_test.cc beside it, or a test listed in
+    `elsewhere`."""
     paths = set(paths)
     found = []
     for path in sorted(paths):
@@ -257,7 +261,7 @@ def check_top_level(paths):
 
 
 def read_elsewhere(text):
-    """Lines `SOURCE TEST`, to a map."""
+    """Returns lines `SOURCE TEST` as a map."""
     return dict(line.split() for line in text.splitlines() if line and line[0] != "#")
 
 

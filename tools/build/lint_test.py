@@ -1,4 +1,4 @@
-"""Test of lint.py: each rule on a line that breaks it and on one that does not."""
+"""Tests lint.py: each rule on a line that breaks it and on one that does not."""
 
 import unittest
 

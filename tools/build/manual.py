@@ -1,10 +1,10 @@
-"""Makes the manual pages and the shells' completions from what the command itself says.
+"""Makes the manual pages and the shells' completions from the command's own tables.
 
 usage: manual.py POLLUX VERSION_FILE PROSE_DIRECTORY OUT_DIRECTORY
 
 POLLUX prints the tables that its --help is printed from as JSON (`pollux --help-json
-[COMMAND...]`), so that no page can disagree with --help. PROSE_DIRECTORY adds what --help has not:
-pollux.7, and COMMAND.man, sections that follow the options. Makes pollux.1, pollux.7,
+[COMMAND...]`), so that no page can disagree with --help. PROSE_DIRECTORY has what --help does not:
+pollux.7, and for a command COMMAND.man, sections that follow the options. Makes pollux.1, pollux.7,
 pollux-COMMAND.1 (or .8), pollux.bash and _pollux (zsh) in OUT_DIRECTORY.
 """
 
@@ -14,14 +14,14 @@ import re
 import subprocess
 import sys
 
-# What runs for administrators, as a service.
+# Commands that administrators run as services.
 SERVICES = ("nfsd", "serve")
 BASH, ZSH = "pollux.bash", "_pollux"
 OPERAND = re.compile(r"[^\s\[\]|.]*[A-Z]{2,}\S*")
 
 
 class Command:
-    """One command: its words, the line that says what it is, and what --help is made of."""
+    """One command: its words, its one-line description, and the tables of its --help."""
 
     def __init__(self, words, about, page):
         self.words, self.about, self.page = words, about, page
@@ -32,7 +32,7 @@ class Command:
 
     @property
     def prose(self):
-        """The name of its file in PROSE_DIRECTORY."""
+        """Returns the name of its file in PROSE_DIRECTORY."""
         return "-".join(self.words) or "pollux"
 
     @property
@@ -49,7 +49,7 @@ class Command:
 
 
 def read_commands(pollux, words=(), about="kernel-bypass RoCEv2 and RPC-over-RDMA"):
-    """The command of these words, then those below it."""
+    """Returns the command of these words, then its subcommands."""
     said = subprocess.run([pollux, "--help-json", *words], check=True, capture_output=True,
                           text=True)
     page = json.loads(said.stdout)
@@ -60,7 +60,7 @@ def read_commands(pollux, words=(), about="kernel-bypass RoCEv2 and RPC-over-RDM
 
 
 def escaped(text):
-    """Text as roff prints it unchanged."""
+    """Returns text escaped so that roff prints it unchanged."""
     for character, name in (("\\", "\\e"), ("-", "\\-"), ("'", "\\(aq"), ("`", "\\(ga"),
                             ("^", "\\(ha"), ("~", "\\(ti")):
         text = text.replace(character, name)
@@ -72,7 +72,7 @@ def paragraph(text):
 
 
 def synopsis(usage):
-    """Words that are typed are bold, those that stand for others are italic."""
+    """Returns a usage line in roff: words to type are bold, placeholders are italic."""
     words = []
     for word in usage.split():
         font = "I" if OPERAND.fullmatch(word.strip("[]")) else "R" if word == "[options]" else "B"
@@ -93,7 +93,8 @@ def reference(command):
 def manual_page(command, every, version, prose):
     title = f"{escaped(command.name).upper()} {command.section}"
     lines = [f'.TH {title} "" "Pollux {version}" "Pollux"',
-             # Options are not broken, and lines that are short for them not stretched.
+             # Does not break options, and does not stretch the lines that are short for that
+             # reason.
              ".nh", ".ad l",
              ".SH NAME", f"{escaped(command.name)} \\- {escaped(command.about)}", ".SH SYNOPSIS"]
     alternatives = command.page["usage"].split(" | ")
@@ -128,7 +129,7 @@ def exit_status(command):
 
 
 def value_kind(option):
-    """What completes an option's value; "" means nothing does."""
+    """Returns what completes an option's value: "none" if nothing does, "" if it takes no value."""
     value = option["value"]
     if option["name"] in ("core", "cores"):
         return "cores"

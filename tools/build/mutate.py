@@ -1,14 +1,13 @@
-"""Breaks the code of each requirement, and expects its test case to notice.
+"""Breaks the code of each requirement, and checks that its test case fails.
 
 usage: tools/dev mutate [--json] [--list] [ROW...]
 
-tests/conformance/mutations.txt has a small change of a product source for the rows of
-requirements.txt (all of them, or the named ones). Each is made in a copy of this checkout,
-compiled, and the row's test case is run alone; the copy is then as it was. A case that passes all
-the same is a test that is missing. The copy holds what git knows and what it does not ignore,
-changes that are not committed too. The exit status is 1 when a mutation survives or does not
-compile, when its old text does not stand in its file exactly once, or when a case fails without
-any mutation.
+tests/conformance/mutations.txt has small changes of product sources, for the rows of
+requirements.txt. Each of them, or each of the named rows, is made in a copy of this checkout and
+compiled, and only the row's test case is run; then the change is undone. If the case still passes,
+a test is missing. The copy holds the files that git tracks and those that it does not ignore, with
+uncommitted changes. The exit status is 1 if a mutation survives or does not compile, if its old
+text does not occur exactly once in its file, or if a case fails without any mutation.
 """
 
 import argparse
@@ -27,21 +26,21 @@ sys.path.insert(0, str(ROOT))
 from tests.conformance import mutations, requirements  # noqa: E402
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "pollux"
-TESTS_FAILED = 3  # of `bazel test`: all was built, and some test failed
-TIMEOUT_S = 300   # what a mutation keeps from ending has been noticed too
+TESTS_FAILED = 3  # exit status of `bazel test`: all was built, and some test failed
+TIMEOUT_S = 300   # a case that a mutation keeps from ending has detected it, too
 
 Result = collections.namedtuple("Result", "row path case result seconds")
 OK = ("caught",)
 
 
 def filter_of(cases):
-    """For GoogleTest, of parameterized cases each one."""
+    """Returns a GoogleTest filter for the cases, and for every parameter of parameterized ones."""
     return ":".join(f"{case}:*/{case}/*" for case in cases)
 
 
 def copy_tree(source, target):
-    """Makes `target` the same as the checkout `source`; what is the same already is left alone, so
-    that Bazel builds nothing anew for it."""
+    """Makes `target` the same as the checkout `source`. Leaves unchanged files alone, so that Bazel
+    does not build them again."""
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             cwd=source, check=True, capture_output=True, text=True).stdout
     wanted = {name for name in listed.split("\0") if name and (source / name).is_file()}
@@ -63,11 +62,11 @@ def copy_tree(source, target):
 
 
 def bazel_test(tree, targets, cases, mutated):
-    """The exit status of a `bazel test` of these cases, and its output."""
+    """Runs `bazel test` for these cases; returns its exit status and its output."""
     options = ["--config=mutate", "--keep_going", "--noshow_progress", "--test_output=errors",
                f"--test_filter={filter_of(cases)}", f"--test_timeout={TIMEOUT_S}"]
     if mutated:
-        options.append("--remote_upload_local_results=false")  # nobody builds it a second time
+        options.append("--remote_upload_local_results=false")  # no other build needs it
     done = subprocess.run(["bazel", "test", *options, "--", *targets], cwd=tree,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", check=False)
@@ -75,7 +74,7 @@ def bazel_test(tree, targets, cases, mutated):
 
 
 def cases_of(xml_text):
-    """Suite.Case to whether it passed, of those that ran; a parameter is left out of the name."""
+    """Maps each Suite.Case that ran to whether it passed; leaves parameters out of the name."""
     ran = {}
     for case in xml.etree.ElementTree.fromstring(xml_text).iter("testcase"):
         if case.get("status") == "notrun" or case.find("skipped") is not None:
@@ -88,7 +87,7 @@ def cases_of(xml_text):
 
 
 def baseline(tree, rows):
-    """Row name to what is wrong with its case when nothing is mutated."""
+    """Maps row names to what is wrong with their cases without any mutation."""
     targets = sorted({row.target for row in rows})
     status, output = bazel_test(tree, targets, sorted({row.case for row in rows}), mutated=False)
     if status not in (0, TESTS_FAILED):
@@ -107,7 +106,7 @@ def baseline(tree, rows):
 
 
 def try_mutation(tree, mutation, row):
-    """What became of it, in a word or two, and the output where that is of use."""
+    """Tries a mutation; returns its result in a word or two, and the output if that is of use."""
     path = tree / mutation.path
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     mutated = mutations.apply(mutation, text)
@@ -124,7 +123,7 @@ def try_mutation(tree, mutation, row):
 
 
 def choose(found, rows, names):
-    """The mutations to try, as pairs with their rows."""
+    """Returns the mutations to try, as pairs with their rows."""
     by_name = {row.name: row for row in rows}
     known = {mutation.row for mutation in found if not mutation.why}
     unknown = [name for name in names if name not in known]
@@ -136,7 +135,7 @@ def choose(found, rows, names):
 
 
 def report(results, as_json):
-    """Prints all; returns the exit status."""
+    """Prints all results; returns the exit status."""
     failed = [result for result in results if result.result not in OK]
     if as_json:
         print(json.dumps([result._asdict() for result in results], indent=1))

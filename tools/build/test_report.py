@@ -3,9 +3,9 @@
 usage: test_report.py BUILD_EVENTS.json BAZEL_EXIT_STATUS
 
 Reads the targets and their test.xml files from the build event protocol, so that cached results
-count and those of targets that exist no more do not. Lists what failed and what was skipped, and
-ends with the line `N passed, N failed` (and `, N skipped` where some were). The exit status is 0
-only if nothing failed.
+count and results of removed targets do not. Lists the failed and the skipped cases, and ends with
+the line `N passed, N failed` (and `, N skipped` if some were). The exit status is 0 only if nothing
+failed.
 """
 
 import json
@@ -15,7 +15,8 @@ import xml.etree.ElementTree
 
 
 class Report:
-    """What ran: a number and two lists of (name, reason)."""
+    """The results: the number of passed cases, and failed and skipped ones as lists of (name,
+    reason)."""
 
     def __init__(self):
         self.passed = 0
@@ -28,7 +29,7 @@ class Report:
 
 
 def reason_of(element):
-    """The words of a <failure>, <error> or <skipped> element, on one line."""
+    """Returns the text of a <failure>, <error> or <skipped> element, on one line."""
     text = element.get("message") or element.text or ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # GoogleTest puts FILE:LINE on a line of its own before the reason.
@@ -56,7 +57,7 @@ def count_cases(report, label, xml_text):
 
 
 def last_attempts(events):
-    """(label, run, shard) to the result of its last attempt."""
+    """Maps (label, run, shard) to the result of its last attempt."""
     results = {}
     for event in events:
         key = event["id"].get("testResult")

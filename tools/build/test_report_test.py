@@ -1,4 +1,4 @@
-"""Test of test_report.py on events and XML as Bazel 4.2 and GoogleTest 1.12 write them."""
+"""Tests test_report.py on events and XML as Bazel 4.2 and GoogleTest 1.12 write them."""
 
 import unittest
 

@@ -2,12 +2,12 @@
 
 usage: tidy.py [--since REVISION] [--all] [FILE...]
 
-Sources that are compiled together (tools/build/cc.bzl) are looked at together, since the headers
-take most of the time, and not again until one of them, a header they include, their flags or
-.clang-tidy change (the key is a hash of the preprocessed text). --since looks only at sources
-whose own lines, or whose header's of the same name, differ from those of REVISION. --all looks at
-every source again, at the tests' too, and at each of the product's by itself, so that an include
-it lacks is found. The compile commands come from `bazel aquery`, without the precompiled header.
+Sources that are compiled together (tools/build/cc.bzl) are checked together, since the headers take
+most of the time. They are checked again only if one of them, a header that they include, their
+flags or .clang-tidy change (the key is a hash of the preprocessed text). --since checks only
+sources that differ from those of REVISION, or whose header of the same name does. --all checks
+every source again, the tests' too, and each one of the product by itself, so that a missing include
+is found. The compile commands come from `bazel aquery`, without the precompiled header.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "pollux"
 PASSED = CACHE / "tidy"
-# What gcc understands and clang does not, or what only names outputs.
+# Flags that gcc understands and clang does not, or that only name outputs.
 DROPPED = {"-fno-canonical-system-headers", "-Wno-free-nonheap-object", "-c", "-MD", "-Werror",
            "-Wunused-but-set-parameter", "-Winvalid-pch", "-Wno-stringop-overread",
            "-ffat-lto-objects", "-flto=auto"}
@@ -42,7 +42,7 @@ def bazel(*arguments):
 
 
 def clang_flags(arguments, source):
-    """The flags of a gcc command line that decide what the source means."""
+    """Returns the flags of a gcc command line that determine what the source means."""
     flags, skip = [], False
     for argument in arguments[1:]:
         if skip:
@@ -55,10 +55,10 @@ def clang_flags(arguments, source):
 
 
 def sources_of(compiled, execution_root):
-    """The sources of the tree that a compiled file stands for."""
+    """Returns the sources of the tree that a compiled file contains."""
     if UNIT.match(compiled):  # tools/build/cc.bzl
         return INCLUDED.findall((execution_root / compiled).read_text())
-    # What a generator has written is its own business.
+    # Generated and external files are not checked.
     if compiled.startswith(("external/", "bazel-out/")) or not (ROOT / compiled).exists():
         return []
     return [compiled]
@@ -87,10 +87,10 @@ def git(*arguments):
 
 
 def changed_since(revision):
-    """The sources whose lines, or whose header's, differ between `revision` and the tree.
+    """Returns the sources that differ between `revision` and the tree, or whose header does.
 
-    A commit that only moves files (.git-blame-ignore-revs) changes no lines: the nightly run, which
-    looks at everything, would find what it broke.
+    Commits that only move files (.git-blame-ignore-revs) count as no change: the nightly run, which
+    checks everything, would find what they broke.
     """
     listed = (ROOT / ".git-blame-ignore-revs").read_text().split()
     patterns = ["--", "*.cc", "*.h"]
@@ -113,7 +113,7 @@ def is_test(source):
 
 
 def key_of(text_of, flags, execution_root):
-    """A hash of all that clang-tidy would see; None where the preprocessor fails."""
+    """Returns a hash of all that clang-tidy would see; None if the preprocessor fails."""
     text = subprocess.run(["clang-14", *flags, "-E", "-P", "-C", text_of], cwd=execution_root,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     if text.returncode != 0:
@@ -125,7 +125,7 @@ def key_of(text_of, flags, execution_root):
 
 
 def tidy(sources, flags, execution_root, again):
-    """What clang-tidy finds in `sources`, looked at as one; nothing where they passed before."""
+    """Returns what clang-tidy finds in `sources`, checked as one; empty if they passed before."""
     with tempfile.TemporaryDirectory(prefix="pollux-tidy-") as directory:
         looked_at = sources[0]
         if len(sources) > 1:
@@ -156,7 +156,7 @@ def main():
     parser.add_argument("files", nargs="*", metavar="FILE")
     options = parser.parse_args()
     PASSED.mkdir(parents=True, exist_ok=True)
-    # Puts the headers of installed libraries, and generated ones, where the commands look.
+    # Puts the headers of installed libraries, and generated ones, where the compile commands look.
     bazel("build", "--noshow_progress", "--ui_event_filters=-info", "--show_result=0", "//...")
     execution_root = pathlib.Path(bazel("info", "execution_root").strip())
     commands = compile_commands(execution_root)

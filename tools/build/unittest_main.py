@@ -1,6 +1,6 @@
 """Runs one unittest file and writes its cases as JUnit XML to $XML_OUTPUT_FILE.
 
-Of a test with a shard_count, Bazel starts that many processes; each runs its share of the cases.
+If a test has a shard_count, Bazel starts that many processes; each runs its share of the cases.
 """
 
 import os
@@ -33,7 +33,7 @@ def write_xml(result, path):
             if kind:
                 file.write(f"<{kind} message={quoteattr(text)}/>")
             file.write("</testcase>\n")
-        # What failed outside a case: setUpClass and the like.
+        # Failures outside a case, as in setUpClass.
         for name, (kind, text) in bad.items():
             file.write(f"<testcase name={quoteattr(name)}><{kind} message={quoteattr(text)}/>"
                        "</testcase>\n")
@@ -44,13 +44,14 @@ def of_this_shard(cases):
     status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
     if status_file is None:
         return cases
-    # Bazel takes a test that leaves no such file for one that runs all cases in each shard.
+    # Without this file Bazel takes the test for one that runs all cases in each shard.
     pathlib.Path(status_file).touch()
     return cases[int(os.environ["TEST_SHARD_INDEX"])::int(os.environ["TEST_TOTAL_SHARDS"])]
 
 
 def check_left_out(variant):
-    """`test_x = None` leaves out an inherited case; if there is none, a name is misspelt."""
+    """Checks that each `test_x = None` leaves out an inherited case; otherwise the name is
+    misspelt."""
     for name, value in vars(variant).items():
         if name.startswith("test") and value is None and not any(
                 callable(vars(base).get(name)) for base in variant.__mro__):

@@ -1,4 +1,4 @@
-"""Which cases of a file unittest_main.py runs."""
+"""Tests which cases of a file unittest_main.py runs."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ class UnittestMainTest(unittest.TestCase):
         (self.directory / "cases.py").write_text(CASES, encoding="ascii")
 
     def run_cases(self, **shard):
-        """The exit status, and the names of the cases that ran."""
+        """Returns the exit status, and the names of the cases that ran."""
         report = self.directory / "report.xml"
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("TEST_")}

@@ -1,4 +1,4 @@
-"""version.sh in trees with and without git, tags and commits."""
+"""Tests version.sh in trees with and without git, tags and commits."""
 
 import pathlib
 import shutil
