@@ -35,9 +35,9 @@ class QueuePair;
 namespace pollux::cm {
 
 // Runs as a poller of one worker, with its own queue pair 1. All calls must be made, and all
-// handlers run, on that worker's core. Queue pairs may belong to any worker of the device: CM moves
-// those of other workers through Actor::Call(). A connection belongs to the manager that requested
-// it or whose listener accepted it.
+// handlers run, on that worker's core. Queue pairs may belong to any worker of the device: CM
+// changes the state of those of other workers through Actor::Call(). A connection belongs to the
+// manager that requested it or whose listener accepted it.
 //
 // A handler may call any function of the manager, including DestroyId() for its own identifier, but
 // must not destroy the manager. No handler runs during a call to the manager.
@@ -66,8 +66,8 @@ class Manager {
   virtual void SetHandler(Id* id, EventHandler handler) = 0;
   // Destroys an identifier and ends its connection or request, by a REJ or DREQ as its state
   // requires. No event and no `done` of BindQp() follows. CM does not destroy the queue pair and
-  // does not use it any more. Destroy the identifier before its queue pair, and the queue pair with
-  // time_wait_ns().
+  // does not use it any more. Destroy the identifier before its queue pair, and pass time_wait_ns()
+  // to Worker::DestroyQp().
   virtual void DestroyId(Id* id) = 0;
 
   // Binds an identifier that has no address yet to a local address and port. An address of all
@@ -108,10 +108,10 @@ class Manager {
   // max_pending_requests. Requests whose peer has given up count until DestroyId(). Further
   // requests are dropped and counted, and their peers send them again.
   virtual absl::Status Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) = 0;
-  // Limits the half-open connections (REP sent, no RTU yet) of a listener to `max`. One more
-  // replaces the oldest of the address that has the most. For servers whose connections take memory
-  // before they are established. Without this call ManagerConfig::max_half_open alone applies, to
-  // all listeners together.
+  // Limits the half-open connections (REP sent, no RTU yet) of a listener to `max`. At the limit, a
+  // new one replaces the oldest of the address that has the most half-open connections. For servers
+  // whose connections use memory before they are established. Without this call
+  // ManagerConfig::max_half_open alone applies, to all listeners together.
   virtual void SetMaxHalfOpen(Id* listener, uint32_t max) = 0;
   // For a caller that queues CONNECT_REQUEST events for a user of its own: the user has received
   // this request and may accept it later. It no longer counts against the backlog.
@@ -125,23 +125,24 @@ class Manager {
   // active side's value.
   virtual absl::Status SetTypeOfService(Id* id, uint8_t type_of_service) = 0;
 
-  // Attaches a queue pair in IBV_QPS_RESET, which belongs to worker `owner`. CM moves it to INIT
-  // (with `access`, ibv_access_flags), RTR and RTS. `done` runs on the manager's core when it is in
-  // INIT. Receives can be posted from then on, and must be posted before Connect() or Accept(). A
-  // UD queue pair of RDMA_PS_UDP goes to RTS at once, with the Q_Key RDMA_UDP_QKEY. The caller
-  // keeps ownership.
+  // Attaches a queue pair in IBV_QPS_RESET, which belongs to worker `owner`. CM changes its state
+  // to INIT (with `access`, ibv_access_flags), RTR and RTS. `done` runs on the manager's core when
+  // it is in INIT. Receives can be posted from then on, and must be posted before Connect() or
+  // Accept(). A UD queue pair of RDMA_PS_UDP goes to RTS at once, with the Q_Key RDMA_UDP_QKEY. The
+  // caller keeps ownership.
   virtual void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
                       absl::AnyInvocable<void(absl::Status)> done) = 0;
 
   // As rdma_destroy_qp: detaches the queue pair from an identifier that stays. CM does not use the
-  // queue pair any more; it may be destroyed with time_wait_ns(). A connection that is not
-  // established by then ends in CONNECT_ERROR if the peer has replied or Accept() was called.
+  // queue pair any more; it may be destroyed; pass time_wait_ns() to Worker::DestroyQp(). A
+  // connection that is not established by then ends in CONNECT_ERROR if the peer has replied or
+  // Accept() was called.
   virtual void ReleaseQp(Id* id) = 0;
 
   using Path = cm::Path;
   virtual Path QueryPath(const Id& id) const = 0;
 
-  // For queue pairs that the user moves instead of CM, named in Connect() or Accept()
+  // For queue pairs whose state the user changes instead of CM, named in Connect() or Accept()
   // (ConnectionParam::qp_num): returns the attributes for the state in attr->qp_state (INIT, RTR or
   // RTS), and in `mask` which of them ModifyQp() takes. qp_access_flags must be added by the user.
   // INIT is available at any time, RTR and RTS from CONNECT_REQUEST or CONNECT_RESPONSE on,
@@ -150,8 +151,8 @@ class Manager {
   virtual absl::Status QueryQpAttr(const Id& id, ibv_qp_attr* attr, int* mask) const = 0;
 
   // Sends a REQ. Ends in ESTABLISHED (an RTU was sent), REJECTED, UNREACHABLE (no reply) or
-  // CONNECT_ERROR. With a queue pair that the user moves, it ends in CONNECT_RESPONSE instead of
-  // ESTABLISHED; call Establish() or Reject() then. At most once per identifier.
+  // CONNECT_ERROR. With a queue pair whose state the user changes, it ends in CONNECT_RESPONSE
+  // instead of ESTABLISHED; call Establish() or Reject() then. At most once per identifier.
   //
   // For RDMA_PS_UDP: sends a SIDR_REQ, which needs no queue pair. Ends in ESTABLISHED (Event::ud
   // has the destination) or UNREACHABLE.
@@ -168,10 +169,10 @@ class Manager {
   // for too much private data.
   virtual absl::Status Accept(Id* id, const ConnectionParam& param) = 0;
   // Sends a REJ with up to 148 bytes of private data, or a SIDR_REP with status 2 (rejected) and up
-  // to 136. Allowed after CONNECT_REQUEST, and after CONNECT_RESPONSE with a queue pair that the
-  // user moves; FailedPrecondition otherwise. The identifier remains and must be destroyed. Use
-  // `reason` only for reasons that the user alone can know (no queue pair, insufficient responder
-  // resources).
+  // to 136. Allowed after CONNECT_REQUEST, and after CONNECT_RESPONSE with a queue pair whose state
+  // the user changes; FailedPrecondition otherwise. The identifier remains and must be destroyed.
+  // Use `reason` only for reasons that the user alone can know (no queue pair, insufficient
+  // responder resources).
   virtual absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data,
                               RejectReason reason) = 0;
   absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data) {
@@ -182,16 +183,18 @@ class Manager {
   // or Reject() will take long; otherwise CM answers a repeated REQ by an MRA of code 24.
   // FailedPrecondition if no message of the peer waits for an answer.
   virtual absl::Status SendMra(Id* id, uint8_t service_timeout) = 0;
-  // Sends a DREQ and moves the queue pair to IBV_QPS_ERR. DISCONNECTED follows when the peer
-  // replies or the retries are used up, and TIMEWAIT_EXIT when the queue pair may be used again. CM
-  // answers a DREQ from the peer itself, with the same events. FailedPrecondition before the REP.
+  // Sends a DREQ and changes the queue pair's state to IBV_QPS_ERR. DISCONNECTED follows when the
+  // peer replies or the retries are used up, and TIMEWAIT_EXIT when the queue pair may be used
+  // again. CM answers a DREQ from the peer itself, with the same events. FailedPrecondition before
+  // the REP.
   virtual absl::Status Disconnect(Id* id) = 0;
-  // For a process that is about to end and cannot wait for time-outs: the number of unanswered
-  // DREQs, including those of destroyed identifiers; and a call that repeats each of them at once.
+  // For a process that is about to end and cannot wait for time-outs. The first returns the number
+  // of unanswered DREQs, including those of destroyed identifiers; the second repeats each of them
+  // at once.
   virtual size_t unanswered_disconnects() const = 0;
   virtual void RepeatDisconnects() = 0;
-  // Sends as many of the queued DREQs (those that wait for others to be answered) as may leave in
-  // one turn. Returns false when none is queued any more.
+  // Some DREQs are queued until others are answered: sends as many of them as fit in one turn of
+  // the loop. Returns false when none is queued any more.
   virtual bool SendWaitingDisconnects() = 0;
   // For the same process: repeats every DREP of a connection in time-wait. Otherwise a peer whose
   // DREP was lost would repeat its DREQ until its retries are used up.
@@ -199,8 +202,8 @@ class Manager {
   // As rdma_join_multicast, for RDMA_PS_UDP: joins `group` (IPv4 as ::ffff:a.b.c.d, or IPv6) on the
   // network of the identifier's local address, by IGMP or MLD, and delivers its datagrams to the
   // identifier's queue pair, if it has one. Other queue pairs are attached by
-  // Worker::AttachMulticast(). MULTICAST_JOIN with the destination in Event::ud follows, even if
-  // the queue pair is released meanwhile, or MULTICAST_ERROR with -errno. Errors:
+  // Worker::AttachMulticast(). The event MULTICAST_JOIN (destination in Event::ud) or
+  // MULTICAST_ERROR (with -errno) follows, even if the queue pair is released meanwhile. Errors:
   // FailedPrecondition without a local address or before `done` of BindQp(); InvalidArgument for an
   // address that is not multicast or of the other IP version; AlreadyExists for a group that was
   // joined already; ResourceExhausted at kMaxGroupsOfId or at the network's limit.

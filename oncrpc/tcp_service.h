@@ -21,7 +21,8 @@ class TcpService {
  public:
   static constexpr size_t kMaxConnections = 256;
   // Milliseconds after which a connection is closed that sends no record and waits for no reply. At
-  // kMaxConnections, a new connection closes the longest idle one of the address that has the most.
+  // kMaxConnections, a new connection replaces one of the address with the most connections: the
+  // one that was idle longest.
   static constexpr uint64_t kIdleMs = 60'000;
   // The most unanswered calls of one connection; at this limit nothing more is read from it.
   static constexpr uint32_t kMaxUnanswered = 16;

@@ -35,11 +35,11 @@ namespace pollux::rpcrdma {
 
 struct ServerConfig {
   uint32_t max_connections = 1024;  // established ones
-  // Half-open connections (REP sent, no RTU yet), at least 1. A further one replaces the oldest of
-  // the address that has the most (cm::Manager::SetMaxHalfOpen()).
+  // Half-open connections (REP sent, no RTU yet), at least 1. At the limit, a new one replaces the
+  // oldest of the address that has the most half-open connections (cm::Manager::SetMaxHalfOpen()).
   uint32_t max_half_open = 256;
-  // Established connections per client address. 0: an address may open another connection while it
-  // has fewer than are still free, so the first address gets at most half of them.
+  // Established connections per client address. 0: an address can open another connection while it
+  // has fewer than are free, so the first address gets at most half of them.
   uint32_t max_connections_per_client = 0;
   uint32_t credits = 32;         // 1..256: maximum credits granted to each client
   uint32_t reverse_credits = 4;  // 1..256: maximum calls to each client. RFC 8167

@@ -13,8 +13,8 @@ struct ManagerConfig {
   // REQs and SIDR_REQs of all listeners that are not yet accepted, rejected or destroyed, except
   // those for which LeaveBacklog() was called. Further requests are dropped.
   uint32_t max_pending_requests = 1024;
-  // Half-open connections of all listeners: their REP was sent, their RTU has not arrived. A
-  // further one replaces the oldest of the address that has the most.
+  // Half-open connections of all listeners: their REP was sent, their RTU has not arrived. At the
+  // limit, a new one replaces the oldest of the address that has the most half-open connections.
   uint32_t max_half_open = 1024;
   // The defaults are those of Linux. A message is repeated after twice the packet lifetime plus the
   // peer's response time.

@@ -25,7 +25,7 @@ struct Context {
   // Creates a connection with a new communication ID. Returns null at max_ids.
   CmConnection* NewConnection();
   // Finds the connection for a message with these two communication IDs: the sender's own, and the
-  // receiver's. Returns null and counts a drop if there is none or if it is with another peer.
+  // receiver's. Returns null and counts a drop if there is none or if its peer is another one.
   CmConnection* FindFor(const Origin& origin, uint32_t senders_id, uint32_t receivers_id);
   // True if there is no such connection, or if it has ended, even if its identifier is not
   // destroyed yet.

@@ -37,8 +37,8 @@ class QueuePair;
 
 namespace pollux::cm {
 
-// `valid` as long as a queue pair may be moved for its identifier. Written on CM's core, read on
-// the queue pair's core.
+// `valid` as long as CM may change the queue pair's state for its identifier. Written on CM's core,
+// read on the queue pair's core.
 struct QpLease {
   std::atomic<bool> valid{true};
 };
@@ -118,15 +118,16 @@ class Environment {
   // Starts to resolve the next hop to `to`. Returns an error if there is no route.
   virtual absl::Status StartResolve(const Gid& from, const Gid& to) = 0;
   virtual bool IsResolved(const Gid& from, const Gid& to) = 0;
-  // Returns the contents of a queue pair's flight recorder; empty for a queue pair of another core.
+  // Returns the contents of a queue pair's flight recorder; empty if another core owns the queue
+  // pair.
   virtual std::vector<transport::FlightEntry> QpFlight(const engine::Worker* owner,
                                                        verbs::QueuePair* qp) const = 0;
-  // If `owner` is this core's worker, runs `move` at once, up to the first error, and returns the
-  // result. Otherwise returns nothing.
+  // If `owner` is this core's worker, makes the calls of `move` at once, up to the first error, and
+  // returns the result. Otherwise returns nothing.
   virtual std::optional<absl::Status> MoveOwnQp(engine::Worker* owner, verbs::QueuePair* qp,
                                                 const QpMove& move) = 0;
-  // Runs `move`, up to the first error, in the owner's next poll, unless the lease has ended by
-  // then. Then calls `done` on this core; never during this call.
+  // Makes the calls of `move`, up to the first error, in the owner's next poll, unless the lease
+  // has ended by then. Then calls `done` on this core; never during this call.
   virtual void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
                       std::shared_ptr<QpLease> lease,
                       absl::AnyInvocable<void(absl::Status)> done) = 0;

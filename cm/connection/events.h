@@ -20,8 +20,8 @@ class Events {
  public:
   explicit Events(Context* context) : context_(*context) {}
 
-  // Calls the handler, which may do anything to the connection, so this must be the caller's last
-  // use of it. Must not be used during a call of the user.
+  // Calls the handler. It may do anything to the connection, so the caller must not use the
+  // connection afterwards. Must not be called while a call of the user is in progress.
   void Deliver(CmConnection& connection, Event event);
   void Deliver(CmConnection& connection, rdma_cm_event_type type, int status = 0);
 

@@ -14,20 +14,20 @@
 
 namespace pollux::cm {
 
-// They have a limit of their own, apart from that of established connections. At the limit an old
-// one is given up instead of the newest being refused: a peer that replies does so within a round
-// trip, so an old entry is unlikely to be established. Stateless cookies are not possible, because
-// an RTU repeats nothing of its REQ.
+// Half-open connections have a limit of their own, apart from that of established connections. At
+// the limit an old one is ended, instead of refusing the newest: a peer that sends an RTU does so
+// within a round trip, so an old entry is unlikely to be established. Stateless cookies are not
+// possible, because an RTU repeats nothing of its REQ.
 //
 // Owned by the manager, on its core.
 class HalfOpen {
  public:
   explicit HalfOpen(size_t capacity) : capacity_(capacity) {}
 
-  // Adds a connection. If there are too many now, returns the one to give up: the oldest of the
-  // address that has the most; if several addresses have as many, the oldest of them. If its
-  // listener has more than `max_of_listener`, only connections of this listener are considered.
-  // Returns null if there is space.
+  // Adds a connection. If there are too many now, returns the one to end: the oldest of the address
+  // that has the most half-open connections. If several addresses have that many, returns the
+  // oldest of all of theirs. If its listener has more than `max_of_listener`, only connections of
+  // this listener are considered. Returns null if there is space.
   CmConnection* Enter(CmConnection& connection, uint32_t max_of_listener);
   // Does nothing if the connection is not half-open.
   void Leave(CmConnection& connection);

@@ -25,8 +25,8 @@ struct Handover {
   Message message;
 };
 
-// A connection to this queue pair of a peer was established at `at_ns`. Older connections to it,
-// which other managers may have, have therefore ended without a DREQ.
+// A connection to this queue pair of a peer was established at `at_ns`. Other managers may have
+// older connections to it: these have ended without a DREQ.
 struct PeerQpTaken {
   Gid peer;
   uint64_t ca_guid = 0;

@@ -39,11 +39,11 @@ struct ConnectionParam {
   uint8_t ack_timeout = 0;  // 4.096 us * 2^n; 0: derived from the path's lifetime and the ACK delay
   uint8_t min_rnr_timer = 12;  // 0.64 ms
   // In a call: the queue pair of an identifier without BindQp(). For RDMA_PS_UDP it is the one that
-  // Accept() announces, otherwise the one that the user moves (see QueryQpAttr). In
+  // Accept() announces, otherwise the one whose state the user changes (see QueryQpAttr). In
   // CONNECT_REQUEST, CONNECT_RESPONSE and ESTABLISHED: the peer's queue pair.
   uint32_t qp_num = 0;
   // Whether a queue pair uses a shared receive queue. In a call: this side's, only needed for a
-  // queue pair that the user moves. In the events above: the peer's.
+  // queue pair whose state the user changes. In the events above: the peer's.
   bool srq = false;
 
   // All zeros, for events that carry no parameters, as rdma_cm's.
@@ -123,14 +123,13 @@ using FailureHandler = absl::AnyInvocable<void(const Id& id, const std::string& 
 
 inline constexpr size_t kMaxGroupsOfId = 16;
 
-// The choice of the manager that answers a request if several managers of a device (CreateAll)
-// listen for the service. A manager without a listener passes a request to the next one that has
-// one.
+// Determines the manager that answers a request if several managers of a device (CreateAll) listen
+// for the service. A manager without a listener passes a request on to the next manager with one.
 enum class Placement : uint8_t {
   // Spread evenly, by the client's address and queue pair number.
   kByConnection,
-  // All connections of a client, by its address, at one manager, also after it connects again: for
-  // services that remember their clients.
+  // All connections of a client are at one manager, chosen by the client's address, also after it
+  // connects again: for services that remember their clients.
   kByClient,
 };
 

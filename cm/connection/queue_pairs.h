@@ -1,4 +1,4 @@
-// The queue pairs of identifiers: those that CM moves, and the user's own.
+// The queue pairs of identifiers: those whose state CM changes, and the user's own.
 #ifndef POLLUX_CM_CONNECTION_QUEUE_PAIRS_H_
 #define POLLUX_CM_CONNECTION_QUEUE_PAIRS_H_
 
@@ -27,9 +27,9 @@ class QueuePairs {
   // Whether the connection's queue pair has a shared receive queue; call it after Take().
   static bool HasSrq(const CmConnection& connection, const ConnectionParam& param);
 
-  // Moves the queue pair from INIT to RTR to RTS with the negotiated attributes, then calls `done`
-  // if the connection still exists and is still in `expected`. Moves at once if this core owns the
-  // queue pair.
+  // Changes the queue pair's state from INIT to RTR to RTS with the negotiated attributes, then
+  // calls `done` if the connection still exists and is still in `expected`. Does this at once if
+  // this core owns the queue pair.
   using Done = absl::AnyInvocable<void(CmConnection& connection, absl::Status status)>;
   void MoveToRts(CmConnection& connection, State expected, Done done);
   // Does nothing if CM may not touch the queue pair any more. If this core owns it, requests that

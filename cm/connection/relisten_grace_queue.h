@@ -20,11 +20,11 @@ struct HeldRequest {
   Message message;  // a REQ or a SIDR_REQ
 };
 
-// Some servers end a listener and start another at the same port, and a client that learnt through
-// the previous connection that it may connect again can be faster than the server (perftest with
-// -R). Such a request would be rejected with reason 8 (invalid service ID), and the client would
-// give up. CM allows each side its response time, so a request that arrives within `grace_ns` after
-// the end of a listener waits up to `grace_ns` for the next one. 0: none waits.
+// Some servers end a listener and start another at the same port. A client to which the previous
+// connection told that it may connect again can be faster than the server (perftest with -R). Such
+// a request would be rejected with reason 8 (invalid service ID), and the client would give up. CM
+// allows each side its response time, so a request that arrives within `grace_ns` after the end of
+// a listener waits up to `grace_ns` for the next one. 0: none waits.
 //
 // Owned by the manager, on its core.
 class RelistenGraceQueue {

@@ -1,5 +1,6 @@
-// Limits the unanswered requests: a program that connects or disconnects thousands of times at once
-// would overrun its peer's receive ring, and each request lost there waits for its time-out.
+// Limits the number of unanswered requests: a program that connects or disconnects thousands of
+// times at once would overrun its peer's receive ring, and each request lost there waits for its
+// time-out.
 #ifndef POLLUX_CM_CONNECTION_REQUEST_WINDOW_H_
 #define POLLUX_CM_CONNECTION_REQUEST_WINDOW_H_
 

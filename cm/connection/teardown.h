@@ -35,8 +35,8 @@ class Teardown {
   void EnterTimeWait(CmConnection& connection);
   void OnTimeWaitOver(CmConnection& connection);
   void OnRetriesUsedUp(CmConnection& connection);
-  // Ends a half-open connection in favour of another one. Sends a REJ, because the peer may have
-  // sent its RTU.
+  // Ends a half-open connection to make room for another one. Sends a REJ, because the peer may
+  // have sent its RTU.
   void GiveUpHalfOpen(CmConnection& connection);
   // Ends a connection without a usable queue pair: rejects the peer's message `about`.
   void EndWithoutQp(CmConnection& connection, AboutMessage about);

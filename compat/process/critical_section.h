@@ -6,8 +6,8 @@
 
 namespace pollux::compat {
 
-// A lock that is held while the program's own code runs. As with the providers of adapters, it is
-// not recursive, and a thread that ends while it holds the lock keeps it. Any thread may unlock it,
+// A lock that is held while the program's own code runs. As in the providers of adapters, it is not
+// recursive, and a thread that ends while it holds the lock keeps it. Any thread may unlock it,
 // since a coroutine may continue on another thread. Unlocking it while it is not locked has no
 // effect: pyverbs calls ibv_end_poll() after an ibv_start_poll() that found nothing. Without
 // contention it costs one exchange and one store.

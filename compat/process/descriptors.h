@@ -18,9 +18,9 @@ struct HeldDescriptor {
   ino_t inode;
 };
 
-// DPDK's memory is a file and its ports are sockets; a program that this one starts would keep both
-// open as long as it runs. Use it on a control thread. Descriptors that other threads open
-// meanwhile are treated the same, so they must be ones that may be closed, too.
+// DPDK's memory is a file and its ports are sockets; a program that this one starts would inherit
+// both and keep them open as long as it runs. Use it on a control thread. Descriptors that other
+// threads open meanwhile are treated the same, so it must be safe to close those, too.
 class NewDescriptors {
  public:
   NewDescriptors();  // records the descriptors that are open now

@@ -20,7 +20,8 @@ class DisconnectLinger {
 
   explicit DisconnectLinger(uint64_t now_ns) : begun_ns_(now_ns), repeated_ns_(now_ns) {}
 
-  // The next step before replies are checked again.
+  // Returns the next step. Take it, check for replies, and call this again while there are
+  // unanswered DREQs.
   Step Next(uint64_t now_ns);
 
  private:

@@ -21,10 +21,9 @@ void KeepOomReserve(bool (*drives)());
 
 // Used around the creation of an object of about `bytes` bytes: keeps this much memory, plus the
 // amount by which the heap grows, from other threads until the creation needs it. Use it only on
-// the thread that created it. They may be nested. Beyond kMaxWithin levels, all further ones share
-// the last slot, and the innermost one has the memory that is kept. If a signal handler leaves the
-// scope by longjmp(3), the memory remains reserved until memory is short or an enclosing MemoryFor
-// ends.
+// the thread that created it. Objects may be nested. Levels beyond kMaxWithin share the last slot;
+// the memory kept there belongs to the innermost level. If a signal handler leaves the scope by
+// longjmp(3), the memory remains reserved until memory is short or an enclosing MemoryFor ends.
 class MemoryFor {
  public:
   static constexpr size_t kMaxWithin = 4;

@@ -19,8 +19,8 @@ class OwnThread {
 // Whether the main thread and all other threads of the program have ended, so that the process
 // would end now if the libraries had no threads. Rely on it only if it is true twice in a row: a
 // thread that creates another one and then ends may hide both from a single look. While the main
-// thread exists, little more than its entry in /proc is read. Returns false if /proc cannot be
-// read.
+// thread exists, the function reads little more than that thread's entry in /proc. Returns false if
+// /proc cannot be read.
 bool OnlyOurThreadsAreLeft();
 
 }  // namespace pollux::compat

@@ -8,8 +8,8 @@
 namespace pollux::compat {
 
 // Counts at most kMaxOfALookNs between two looks, as much as can pass on a running machine: while
-// the process or the virtual machine was stopped, those for whom it waits could not make progress.
-// Used by the waiting thread.
+// the process or the virtual machine was stopped, the processes or threads for which the loop waits
+// could not make progress. Used by the waiting thread.
 class StallTolerantStopwatch {
  public:
   static constexpr uint64_t kMaxOfALookNs = 20'000'000;

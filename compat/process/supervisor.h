@@ -11,9 +11,10 @@ namespace pollux::compat {
 
 // Starts the executable `program`, which sends the DREQs in `file_fd` on the interface when this
 // process has died. It is not a child of this process, so wait(2) and SIGCHLD do not report it, and
-// it has its own session, so signals to this process's group or terminal do not reach it. Returns
-// the descriptor by whose closing it notices that this process has died or called exec(3); a forked
-// child must close it by LetGo(). Unavailable if it cannot be started. Call it on a control thread.
+// it has its own session, so signals to this process's group or terminal do not reach it. Returns a
+// descriptor. The supervisor detects by its closing that this process has died or called exec(3); a
+// forked child must close it by LetGo(). Unavailable if it cannot be started. Call it on a control
+// thread.
 absl::StatusOr<HeldDescriptor> StartSupervisor(const std::string& program, int file_fd,
                                                unsigned interface_index);
 

@@ -25,7 +25,7 @@ namespace {
 auto* const recently_destroyed_channels = new RecentlyDestroyed<CmChannel>();
 // Where identifiers tell their events whose program has destroyed the channel first. It may find
 // this one there, and destroy it too.
-auto* const nowhere = new CmChannel(kNobodyWaits);
+auto* const nowhere = new CmChannel(kNullWaiter);
 
 // A new identifier for the peer that asks, with the context of its listener.
 CmId* MakeRequest(CmId* listener, const cm::Event& event) {

@@ -35,7 +35,7 @@ struct CmEvent : rdma_cm_event {
 
 struct CmChannel : rdma_event_channel {
   CmChannel() : rdma_event_channel{} {}
-  explicit CmChannel(NullWaiter /*unused*/) : rdma_event_channel{-1}, events(kNobodyWaits) {}
+  explicit CmChannel(NullWaiter /*unused*/) : rdma_event_channel{-1}, events(kNullWaiter) {}
   EventQueue<std::unique_ptr<CmEvent>> events;
 };
 

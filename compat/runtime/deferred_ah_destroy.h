@@ -21,9 +21,9 @@ class DeferredAhDestroy {
   void AddSender(verbs::QueuePair* qp) { senders_.insert(qp); }
   void RemoveSender(verbs::QueuePair* qp) { senders_.erase(qp); }
 
-  // Whether Destroy() was called and the handle is only kept for sends. Its `pd` then refers to the
-  // worker's protection domain, not to the program's. Once the handle is really destroyed, a new
-  // one may have its address.
+  // Whether Destroy() was called and the handle is kept only for queued sends. Its `pd` then refers
+  // to the worker's protection domain, not to the program's. Once the handle is really destroyed, a
+  // new one may have its address.
   bool Waits(verbs::AddressHandle* ah) const { return waiting_.contains(ah); }
   // Destroys a handle now, or in a later Sweep(). `ah` must refer to the worker's own protection
   // domain, not the program's. InvalidArgument if the worker does not own `ah`.

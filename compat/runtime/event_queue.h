@@ -21,11 +21,11 @@ namespace pollux::compat {
 
 // Selects a queue that has no descriptor and from which no events are taken.
 struct NullWaiter {};
-inline constexpr NullWaiter kNobodyWaits;
+inline constexpr NullWaiter kNullWaiter;
 
 // Thread-safe. The descriptor is readable while an event is queued; the program may poll it and
-// make it non-blocking. Its count is the number of events. Each object has only a handful of events
-// in the queue at a time, so the number of objects bounds its length. A forked child has its own
+// make it non-blocking. Its count is the number of events. Each object has only a few events in the
+// queue at a time, so the number of objects limits the queue's length. A forked child has its own
 // copy of the events but shares the descriptor with its parent, so no events are taken there.
 template <class Event>
 class EventQueue {

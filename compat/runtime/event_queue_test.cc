@@ -37,7 +37,7 @@ TEST(EventQueue, DescriptorIsReadableWhileAnEventWaits) {
 }
 
 TEST(EventQueue, WithoutADescriptorTakeFails) {
-  EventQueue<int> queue(kNobodyWaits);
+  EventQueue<int> queue(kNullWaiter);
   EXPECT_LT(queue.fd(), 0);
   queue.Push(1);
   queue.Push(2);

@@ -28,8 +28,8 @@ class MemifSockets : public engine::PortObserver {
   void OnPortEvent(uint8_t port_num, ibv_event_type event) override;
   // In a forked child: closes the sockets that existed at the fork.
   void LetGo() const;
-  // Removes a server's socket file, which DPDK removes only when it closes the port. A file by
-  // which another process has replaced it is kept.
+  // Removes a server's socket file, which DPDK removes only when it closes the port. If another
+  // process has replaced that file, the new file is kept.
   void RemoveFile() const;
 
  private:

@@ -1,4 +1,5 @@
-// Keeps DPDK's telemetry socket when children of the process that has the port exit.
+// Keeps DPDK's telemetry socket in place when forked children of the process that has the port
+// exit.
 #ifndef POLLUX_COMPAT_RUNTIME_TELEMETRY_SOCKET_H_
 #define POLLUX_COMPAT_RUNTIME_TELEMETRY_SOCKET_H_
 

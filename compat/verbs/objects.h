@@ -94,8 +94,8 @@ struct Qp : ibv_qp_ex {
   Qp() : ibv_qp_ex{} {}
   Context* owner = nullptr;
   verbs::QueuePair* native = nullptr;
-  // The identifier that moves the queue pair and receives its events. The first of the two to be
-  // destroyed removes itself from the other.
+  // The identifier that changes the queue pair's state and receives its events. The first of the
+  // two to be destroyed removes itself from the other.
   CmIdBase* connection = nullptr;
   bool was_connected = false;  // its number is not reused during time-wait
   WorkRequestChain chain;

@@ -1,4 +1,4 @@
-// RC queue pairs that a test creates and moves itself.
+// RC queue pairs that a test creates, and whose state it changes itself.
 #ifndef POLLUX_COMPAT_VERBS_RELIABLE_QP_FOR_TEST_H_
 #define POLLUX_COMPAT_VERBS_RELIABLE_QP_FOR_TEST_H_
 
@@ -38,7 +38,7 @@ inline ReliablePeer PeerAtSamePort(ibv_context* context, uint32_t qpn) {
   return peer;
 }
 
-// Moves from RESET to RTR. Returns 0 or an errno.
+// Changes the state from RESET to RTR. Returns 0 or an errno.
 inline int MoveToRtr(ibv_qp* qp, const ReliablePeer& peer) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
@@ -60,8 +60,8 @@ inline int MoveToRtr(ibv_qp* qp, const ReliablePeer& peer) {
   return ibv_modify_qp(qp, &attr, kToRtr);
 }
 
-// Moves from RESET to RTS. Returns 0 or an errno. A SEND waits as long as the peer has no receive
-// for it.
+// Changes the state from RESET to RTS. Returns 0 or an errno. A SEND waits as long as the peer has
+// no receive for it.
 inline int MoveToRts(ibv_qp* qp, const ReliablePeer& peer) {
   if (const int error = MoveToRtr(qp, peer); error != 0) return error;
   ibv_qp_attr attr{};

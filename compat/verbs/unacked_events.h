@@ -1,5 +1,5 @@
-// Counts the events of an object that were delivered to the program and not acknowledged yet:
-// destroying the object waits for them. Source: ibv_ack_cq_events(3), ibv_ack_async_event(3),
+// Counts the events of an object that were delivered to the program and are not acknowledged yet:
+// destroying the object waits until they are. Source: ibv_ack_cq_events(3), ibv_ack_async_event(3),
 // rdma_ack_cm_event(3).
 #ifndef POLLUX_COMPAT_VERBS_UNACKED_EVENTS_H_
 #define POLLUX_COMPAT_VERBS_UNACKED_EVENTS_H_

@@ -35,9 +35,9 @@ struct ClientLocks {
   size_t shares = 0;
 };
 
-// Limits of an export, for all clients together. An address may have more of each while it has
-// fewer than are still free, or up to `of_address` if that is not 0. Client names do not count,
-// since a client chooses its own.
+// Limits of an export, for all clients together. An address can get one more of each while it has
+// fewer than are free, or while it has fewer than `of_address` if that is not 0. Client names do
+// not count, since a client chooses its own.
 struct LockLimits {
   size_t files = 16'384;   // locked ones, counted once per owner; each stays open
   size_t waiting = 4'096;  // requests; each keeps its file open

@@ -97,10 +97,9 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
 // nothing for them. RFC 1813 sections 4.7 and 4.8
 Nfsstat3 Settle(const Fd& object);
 
-// Opens a regular file for reading or writing by the caller. Its owner always may (the client's
-// kernel has checked the mode when the file was opened there, and it may have changed since), and
-// callers that may execute the file may read it. kInval if it is not a regular file. RFC 1813
-// section 4.4
+// Opens a regular file for reading or writing by the caller. The file's owner may always open it:
+// the client's kernel checked the mode at open, and the mode may have changed since. Callers with
+// execute permission may read it. kInval if it is not a regular file. RFC 1813 section 4.4
 Nfsstat3 OpenFile(const CallContext& context, const Fd& object, bool write, Fd* file);
 
 }  // namespace pollux::nfs

@@ -17,7 +17,7 @@ class FdWaiter {
  public:
   // Call it after making the descriptor readable.
   void Ring() {
-    // A thread that is about to sleep sets kAsleep before it checks the descriptor once more.
+    // A thread that is about to sleep sets kAsleep, and then checks the descriptor once more.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if ((rung_.load(std::memory_order_relaxed) & kAsleep) != 0) WakeAll();
   }

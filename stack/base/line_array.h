@@ -22,8 +22,8 @@ template <class T>
 using LineArray = std::unique_ptr<T[], LineArrayDeleter>;
 
 // Allocates `count` elements and value-initializes the first `made`. The others are uninitialized
-// and, as long as a page of them is never written, take no memory. Returns null if memory is short,
-// because peers and programs choose `count`.
+// and, as long as a page of them is never written, take no memory. Returns null if memory is short.
+// Callers must handle that, since peers and programs choose `count`.
 template <class T>
 LineArray<T> MakeLineArray(size_t count, size_t made) {
   static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= kCacheLineBytes);

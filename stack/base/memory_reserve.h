@@ -19,7 +19,8 @@ namespace pollux {
 //   low              refused               deferred
 //
 // Large objects (queues, buffers) are not allocated with operator new. If there is no memory for
-// one it is refused, without using the reserve. One per process; all functions are thread-safe.
+// one, its creation fails, without using the reserve. One per process; all functions are
+// thread-safe.
 class MemoryReserve {
  public:
   static constexpr size_t kBytes = 4 << 20;
@@ -28,8 +29,9 @@ class MemoryReserve {
   // Fills the reserve and installs a new-handler that uses it. Does nothing if the program has a
   // handler of its own (std::set_new_handler).
   static void Install();
-  // Reserves the missing pieces, as far as memory allows, and returns whether the reserve is whole.
-  // A program with its own new-handler that calls GiveUpPiece() calls this instead of Install().
+  // Reserves the missing pieces, as far as there is memory, and returns whether the reserve is
+  // whole. A program with its own new-handler that calls GiveUpPiece() calls this instead of
+  // Install().
   static bool Fill();
   // Returns a piece to the heap. Returns false if none is left.
   static bool GiveUpPiece();

@@ -1,4 +1,4 @@
-// Distinguishes the first request to end a process from a later one, with which the user insists.
+// Tells a second request to end the process from further signals of the first request.
 #ifndef POLLUX_STACK_BASE_REPEATED_SIGNAL_FILTER_H_
 #define POLLUX_STACK_BASE_REPEATED_SIGNAL_FILTER_H_
 

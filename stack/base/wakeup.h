@@ -11,9 +11,10 @@ namespace pollux {
 //   ... do the work ...
 //   if (more is left) wakeup.Wake();
 //
-// so that it does not miss work that arrives in between. An object with parts, each with its own
-// Wakeup, must also wake itself if, after polling a part, that part is still awake: waking a part
-// that is already awake does not wake the whole. Owned by one worker; all calls on its core.
+// so that it does not miss work that arrives in between. An object may have parts, each with its
+// own Wakeup. If a part is still awake after it was polled, the object must wake itself, too:
+// waking a part that is already awake does not wake the whole. Owned by one worker; all calls on
+// its core.
 class Wakeup {
  public:
   // Starts awake. `whole` (not owned, outlives this unless LeaveWhole() was called) belongs to the

@@ -26,8 +26,8 @@ struct EalOptions {
 };
 
 // Starts EAL. The calling thread keeps its CPU affinity; no other thread polls, and EAL's threads
-// handle no signals. A second call returns the result of the first, whatever its options, since EAL
-// cannot be started twice. Error messages contain the request and EAL's answer. DPDK logs to
+// handle no signals. A second call returns the result of the first, whatever its options are, since
+// EAL cannot be started twice. Error messages contain the request and EAL's answer. DPDK logs to
 // standard error from level "critical" up: its "error" messages either repeat the returned status
 // or are harmless.
 absl::Status InitEal(const EalOptions& options = {});

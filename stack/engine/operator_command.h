@@ -11,7 +11,7 @@
 
 namespace pollux::engine {
 
-// While this object exists, its creator answers /pollux/NAME[,PARAMETERS]. Only the user that runs
+// While this object exists, its handler answers /pollux/NAME[,PARAMETERS]. Only the user that runs
 // the process, and root, can reach the telemetry socket. InitEal() must have succeeded.
 class OperatorCommand {
  public:

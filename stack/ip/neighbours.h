@@ -91,8 +91,9 @@ class NeighbourTable {
   const verbs::LinkAddress* AcquirePermanent(const NeighbourAddress& address, const MacAddress& mac,
                                              transport::PollContext& context);
   void Release(const verbs::LinkAddress* link);
-  // Call it when the host's own addresses or its MAC address have changed. Entries of own addresses
-  // then have `mac`; an address that the host no longer has is resolved like any other.
+  // Call it when the host's own addresses or its MAC address have changed. Entries for the host's
+  // own addresses then hold `mac`; an address that the host no longer has is resolved like any
+  // other.
   void TakeOwn(absl::FunctionRef<bool(const NeighbourAddress& address)> is_own,
                const MacAddress& mac, transport::PollContext& context);
 

@@ -143,7 +143,7 @@ class RegionTable {
                      int needed, uint8_t** at) const {
     const MemoryRegion& slot = slots_[(key >> 8) & mask_];
     const uint64_t offset = iova - slot.iova;
-    // The common case: an entry with a domain is registered under a key.
+    // The common case. An entry that has a domain has a key other than 0, so key 0 needs no check.
     if (slot.key == key && slot.pd == &pd && slot.kind == KeyKind::kRegion && slot.mapped &&
         (slot.access & needed) == needed && offset < slot.length &&
         length <= slot.length - offset && length != 0) [[likely]] {

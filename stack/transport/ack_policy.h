@@ -9,9 +9,10 @@ namespace pollux::transport {
 
 // A program that receives a message and answers it at once sends two packets: the acknowledgement
 // and its answer. If the acknowledgement is sent alone, before the program has the completion, it
-// costs a burst (on net_af_packet and net_tap a system call) in each round trip. So it is held for
-// the next post, as long as posts follow, and is then sent before it in the same burst: as with an
-// adapter, a peer has the completion of its SEND before it receives the answer.
+// costs a burst (on net_af_packet and net_tap a system call) in each round trip. So the
+// acknowledgement is held until the next post, as long as the program posts replies, and is then
+// sent in the same burst, before the post: as with an adapter, a peer has the completion of its
+// SEND before it receives the answer.
 //
 //   state                                     action    why
 //   the application has posted                kSendNow  both are sent in one burst
@@ -39,12 +40,12 @@ class AckPolicy {
   static constexpr uint32_t kMaxMisses = 4;
   static constexpr uint32_t kPauseTurns = 256;
 
-  // Called before a turn of the loop in which they may be held.
+  // Called before a turn of the loop in which acknowledgements may be held.
   Action Choose(uint64_t now_ns) const {
     const bool holds = since_ns_ != 0 ? now_ns - since_ns_ < kMaxHoldNs : pause_ == 0;
     return holds ? kHold : kSendNow;
   }
-  // Called after a turn that held them. `owed`: whether there are any.
+  // Called after a turn that held acknowledgements. `owed`: whether there are any.
   void Held(bool owed, uint64_t now_ns) {
     if (since_ns_ == 0 && owed) since_ns_ = now_ns;
   }
@@ -54,7 +55,7 @@ class AckPolicy {
     since_ns_ = 0;
     misses_ = 0;
   }
-  // Called after a turn that sent them. `work`: whether the turn had anything to do.
+  // Called after a turn that sent acknowledgements. `work`: whether the turn had anything to do.
   void Sent(bool work) {
     if (pause_ > 0 && work) --pause_;
     if (since_ns_ == 0) return;

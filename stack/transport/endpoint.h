@@ -31,7 +31,7 @@ namespace pollux::transport {
 class Endpoint {
  public:
   // `dcqcn` must outlive this object. If it is given, the network may mark data packets (ECN), and
-  // marks slow their sender down. Queue pair 1 does not use it.
+  // marked packets slow their sender down. Queue pair 1 does not use it.
   Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active,
            verbs::EventList* events = nullptr, const DcqcnParameters* dcqcn = nullptr);
   Endpoint(const Endpoint&) = delete;
@@ -43,10 +43,10 @@ class Endpoint {
   // As ibv_modify_qp. If the mask has IBV_QP_AV, qp.path must have been set.
   absl::Status Modify(const ibv_qp_attr& change, int mask, PollContext& context);
 
-  // Handles a packet whose destination QPN is this queue pair's and whose ICRC has not been
-  // verified. Checks state, P_Key, addresses and ICRC, then executes the packet, or drops and
-  // counts it. `address_version` is that of the addresses of the receiving port; 0: the packet's
-  // headers are not learned.
+  // Handles a packet that is addressed to this queue pair and whose ICRC has not been verified.
+  // Checks state, P_Key, addresses and ICRC, then executes the packet, or drops and counts it.
+  // `address_version` is that of the addresses of the receiving port; 0: the packet's headers are
+  // not learned.
   void OnPacket(const wire::RocePacket& packet, PollContext& context, uint32_t address_version = 0);
   // Takes a frame of at least ExpectedHeaders::kMinFrameBytes, in one segment, whose destination is
   // this queue pair. If its headers are those of the last packet that OnPacket() accepted under the
@@ -55,9 +55,9 @@ class Endpoint {
   bool TryExpectedFrame(const uint8_t* frame, size_t length, PollContext& context,
                         uint32_t address_version);
 
-  // Sends the acknowledgement or NAK that it owes, without a turn. Returns false if there was no
-  // room or no buffer for it: the caller then pushes the queue pair to ActiveList::owed_acks()
-  // again.
+  // Sends the pending acknowledgement or NAK at once, without waiting for this queue pair's turn to
+  // send. Returns false if there was no room or no buffer for it: the caller then pushes the queue
+  // pair to ActiveList::owed_acks() again.
   bool Acknowledge(PollContext& context);
 
   // Sends at most `budget` packets: READ responses, then an acknowledgement, then requests. Returns
@@ -65,8 +65,8 @@ class Endpoint {
   // again.
   bool Transmit(PollContext& context, int budget);
 
-  // Call it before the queue pair is destroyed, reset or moved to ERR: see RcResponder. Needs room
-  // for RcResponder::kLastAcks packets.
+  // Call it before the queue pair is destroyed or its state changes to RESET or ERR: see
+  // RcResponder. Needs room for RcResponder::kLastAcks packets.
   void AcknowledgeAtLast(PollContext& context);
 
   // When to call OnDeadline(); kNever: not at all. Every other call may change it: the engine reads

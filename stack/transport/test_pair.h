@@ -29,7 +29,7 @@ class TestNode : public io::Link {
   uint16_t Receive(rte_mbuf**, uint16_t, uint64_t) override { return 0; }
   uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override;
 
-  // Moves the queue pair to RTS, connected to `peer`, through the verbs state machine.
+  // Changes the queue pair's state to RTS, connected to `peer`, through the verbs state machine.
   void Connect(const TestNode& peer, ibv_qp_attr attr);
 
   // `rkey` is also the key to invalidate for IBV_WR_SEND_WITH_INV and IBV_WR_LOCAL_INV, the latter

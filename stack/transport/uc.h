@@ -24,8 +24,8 @@ class Uc {
   // Apply the attributes of the transition to RTR, and of the one to RTS.
   void StartReceiving();
   void StartSending();
-  // Continues after a send error or a drained send queue (SQE or SQD to RTS), with the next work
-  // request.
+  // Continues with the next work request after a send error or a drained send queue (SQE or SQD to
+  // RTS).
   void ResumeSending();
   // Whether part of the oldest work request has been sent.
   bool HasBegun() const { return packet_ > 0; }

@@ -31,8 +31,8 @@ class LinkAddress {
     value.version = static_cast<uint8_t>(word >> 56);
     return value;
   }
-  // The version (in the top byte) and the resolved bit together: a cheap test whether a header
-  // template is out of date.
+  // The version (in the top byte) and the resolved bit together. Comparing this word is a cheap
+  // test whether a header template is out of date.
   uint64_t word() const { return word_.load(std::memory_order_acquire); }
   bool resolved() const { return (word() >> 48 & 1) != 0; }
   // Only for the owning worker.

@@ -30,12 +30,12 @@ class alignas(64) CompletionQueue : public EventSource {
   explicit CompletionQueue(uint32_t entries, EventList* events = nullptr,
                            EventHandler handler = nullptr);
   ~CompletionQueue() override;
-  // Whether its entries could be allocated; if not, it must not be used.
+  // Whether its entries could be allocated. If not, the queue must not be used.
   bool has_memory() const { return ring_ != nullptr; }
 
-  // Appends a completion. Returns false if the queue is full: the completion is lost, and the queue
-  // stays in overrun, so that polled completions have no gap. `solicited`: the sender requested an
-  // event for the message.
+  // Appends a completion. Returns false if the queue is full. The completion is then lost, and the
+  // queue accepts no further ones, so that polled completions have no gap. `solicited`: the sender
+  // requested an event for the message.
   bool Push(const ibv_wc& wc, bool solicited = false) {
     return Write(solicited, [&wc](ibv_wc& place) { place = wc; });
   }

@@ -33,7 +33,8 @@ struct RegisterWorkRequest : ibv_send_wr {
 
 class QueuePair;
 
-// A FIFO of queue pairs, each at most once. A queue pair has a link for each value of `kRow`.
+// A FIFO of queue pairs, each at most once. A queue pair holds one list pointer for each value of
+// `kRow`, so it can be in one FIFO of each.
 template <size_t kRow>
 class QueuePairRow {
  public:
@@ -54,10 +55,11 @@ class QueuePairRow {
 };
 
 // The queue pairs with something to send; one list per worker. The base FIFO holds those that wait
-// for a turn.
+// for their turn to send.
 class ActiveList : public QueuePairRow<0> {
  public:
-  // Queue pairs that owe their peer an acknowledgement or a NAK. Sending it does not need a turn.
+  // Queue pairs that owe their peer an acknowledgement or a NAK. These are sent without waiting for
+  // the queue pair's turn to send.
   using OwedAcks = QueuePairRow<1>;
   OwedAcks& owed_acks() { return owed_acks_; }
   // Removes the queue pair from both FIFOs.
@@ -121,8 +123,8 @@ struct alignas(64) SendWqe {
   uint8_t send_flags = 0;  // ibv_send_flags
   bool numbered : 1 = false;
   bool executed : 1 = false;  // for a local request
-  // A SEND of one packet from one SGE without further options, as most small messages are. Decided
-  // once, when it is posted.
+  // A SEND of one packet from one SGE without further options, as most small messages are. Set when
+  // the SEND is posted.
   bool is_short_send : 1 = false;
   // For a reliable connection: a SEND or RDMA WRITE of one packet from one SGE, not inline, without
   // immediate data, invalidation and fence.
@@ -161,8 +163,8 @@ class QueuePair : public EventSource {
   // Post chains of work requests, as ibv_post_send and ibv_post_recv. Return 0, or an errno with
   // `*bad_wr` at the first request that was not accepted: EINVAL for a wrong state, too many SGEs,
   // an opcode that this queue pair type lacks, or a receive although there is a shared receive
-  // queue; ENOMEM if the queue is full. In IBV_QPS_ERR all requests, and in IBV_QPS_SQE sends, are
-  // accepted and flushed; in IBV_QPS_SQD sends wait. The memory must stay untouched until the
+  // queue; ENOMEM if the queue is full. In IBV_QPS_ERR all requests are accepted and flushed, in
+  // IBV_QPS_SQE only sends are; in IBV_QPS_SQD sends wait. The memory must stay untouched until the
   // completion.
   int PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
   int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);

@@ -30,9 +30,9 @@ uint32_t Crc32By(CrcKernel kernel, uint32_t crc, const uint8_t* data, size_t n);
 uint32_t Crc32(uint32_t crc, const uint8_t* data, size_t n);
 
 // The inner functions of the folding kernels: each folds `blocks` more blocks of 16 bytes into
-// `sum`. A sum has the same CRC as all the data folded into it, which begins with the first byte of
-// the message or with any number of zeros before it. The running CRC is XORed into the first four
-// bytes.
+// `sum`. `sum` has the same CRC as the data folded into it so far. That data starts at the
+// message's first byte, or at any number of zeros in front of it. The running CRC is XORed into the
+// first four bytes.
 using FoldFunction = __m128i (*)(__m128i sum, const uint8_t* data, size_t blocks);
 __m128i FoldBlocks128(__m128i sum, const uint8_t* data, size_t blocks);
 __m128i FoldBlocks256(__m128i sum, const uint8_t* data, size_t blocks);

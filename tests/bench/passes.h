@@ -19,8 +19,8 @@ namespace pollux::bench {
 // Message sizes of the throughput curve in bytes.
 inline constexpr std::array<uint32_t, 8> kSizes = {64,    256,   1024,   4096,
                                                    16384, 65536, 262144, 1u << 20};
-// Numbers of active connections. A pass measures each figure with all these numbers directly one
-// after the other.
+// Numbers of active connections. A pass measures each figure for all these numbers, without other
+// measurements in between.
 inline constexpr std::array<uint32_t, 3> kManyPairs = {1, 100, 10'000};
 // Numbers of worker pairs, as far as there are cores; each pair has its own wire and two cores.
 inline constexpr std::array<unsigned, 4> kWorkerPairs = {1, 2, 4, 8};

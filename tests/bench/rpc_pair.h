@@ -16,7 +16,7 @@ namespace pollux::bench {
 
 class RpcPair {
  public:
-  // Takes ownership of the devices; both cores idle as given.
+  // Takes ownership of the devices; both cores idle as `idle` says.
   static absl::StatusOr<std::unique_ptr<RpcPair>> Start(engine::Device::Pair devices,
                                                         engine::Idle idle = engine::Idle::kSpin);
   ~RpcPair();

@@ -18,8 +18,8 @@ enum class Hops : uint8_t {
 
 // SENDs of `bytes` per second over all connections together. Each of `workers` workers (at least 2
 // with kEach) has one connection, with `count` messages and `window` posted at once. Uses net_ring
-// with as many queues as workers. Each core polls one worker of each end in turn, so as many cores
-// as workers are busy.
+// with as many queues as workers. Each core polls one worker of each end in turn, so there is one
+// busy core per worker of an end.
 absl::StatusOr<double> SharedPortSendsPerSecond(uint32_t workers, Hops hops, uint32_t bytes,
                                                 uint64_t count, uint32_t window);
 

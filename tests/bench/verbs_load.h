@@ -25,8 +25,9 @@ class VerbsPair {
                                                             unsigned first_cpu = 0);
   ~VerbsPair();
 
-  // The mean round trip time in ns of SENDs of `bytes` that are answered by SENDs. With `each_ns`,
-  // which takes an additional read of the clock, records all but the first there.
+  // The mean round trip time in ns of SENDs of `bytes` that are answered by SENDs. If `each_ns` is
+  // given, adds every round trip except the first to it; this reads the clock once more per round
+  // trip.
   double SendRoundTripNs(uint32_t bytes, uint64_t rounds, tools::Histogram* each_ns = nullptr);
   // Work requests per second from a to b, with `window` posted at once: SEND, RDMA_WRITE or
   // RDMA_READ.

@@ -51,8 +51,8 @@ void FailingEnd::OnSendCompletion(const ibv_wc& wc) {
     const bool dragged = reliable() && (peer_->fired_ || fired_) &&
                          (wc.status == IBV_WC_WR_FLUSH_ERR || wc.status == IBV_WC_RETRY_EXC_ERR);
     if (!from_peer && !dragged && !MayFailHere(fault(), wc.status)) {
-      Violate(absl::StrFormat("request %d: status %d with mishaps %d and %d", wc.wr_id, wc.status,
-                              fault(), peer_->fault()));
+      Violate(absl::StrFormat("request %d: status %d with simulated faults %d and %d", wc.wr_id,
+                              wc.status, fault(), peer_->fault()));
     }
   }
 }

@@ -14,9 +14,9 @@ namespace pollux::tools {
 
 // Small messages beside bulk are fastest if the bulk starves. The bulk must keep at least this
 // share of the rate that it reaches alone, or the figures of the small messages do not count. It is
-// a third to a half of the share that the bulk gets when queue pairs take turns: a thousand with
-// one small message each, and one with 34 KiB of bulk (engine::Worker). With fewer queue pairs the
-// bulk gets more.
+// a third to a half of the share that the bulk gets if each queue pair sends in turn: a thousand
+// queue pairs one small message each, and one 34 KiB of bulk (engine::Worker). With fewer queue
+// pairs the bulk gets more.
 inline constexpr double kMinBulkShare = 0.005;
 inline constexpr char kBulkStarved[] = "the bulk starved";
 

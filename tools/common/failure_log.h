@@ -32,8 +32,8 @@ class FailureLog {
   FailureLog(const FailureLog&) = delete;
   FailureLog& operator=(const FailureLog&) = delete;
 
-  // Whether a failed connection to this peer was logged since the last such call for it; its end
-  // then need not be logged again.
+  // Whether a failed connection to this peer was logged since the last such call for this peer. If
+  // so, the connection's end need not be logged, too.
   bool TakeWritten(const SocketAddress& peer);
 
  private:

@@ -1,4 +1,4 @@
-// Turns signals that end a command into a flag that loops check, because a user-space stack must
+// Makes signals that end a command only set a flag, which loops check: a user-space stack must
 // disconnect its peers itself before the process ends.
 #ifndef POLLUX_TOOLS_COMMON_INTERRUPT_H_
 #define POLLUX_TOOLS_COMMON_INTERRUPT_H_

@@ -19,7 +19,7 @@ struct LoadOptions {
   uint64_t count = 1;     // total number of operations
   uint32_t window = 1;    // outstanding operations, at most kMaxWindow
   uint64_t limit_ns = 0;  // after this time no more are started; 0: no limit
-  // Open loop: this many operations become due per second, at equal intervals, whether or not
+  // Open loop: this many operations are scheduled per second, at equal intervals, whether or not
   // earlier ones have ended. An operation that is due while the window is full waits, and its
   // latency counts from its due time, so that a stall of the server shows in every operation that
   // was due meanwhile (no coordinated omission). 0: closed loop, in which the end of one operation
@@ -57,8 +57,8 @@ class Load {
   Load(const LoadOptions& options, Clock clock_ns, Begin begin,
        absl::AnyInvocable<void(LoadResult)> done);
 
-  // Starts the operations that are due. An open loop must be turned often; a closed one needs only
-  // a first turn. Returns whether any operation was started.
+  // Starts the operations that are due. Call it often for an open loop; a closed one needs only a
+  // first call. Returns whether any operation was started.
   bool Turn();
   // Reports the end of an operation. The first failure ends the load, once all outstanding
   // operations have ended.

@@ -33,7 +33,7 @@ struct NfsServer {
 };
 
 // Makes a call. `take` is called on the client's core while the results are valid, and its return
-// value becomes the answer's value. Error messages begin with `what`.
+// value becomes `value` of the result. Error messages begin with `what`.
 template <class Res, class Args, class Take>
 auto Ask(const NfsServer& server, nfs::Procedure procedure, const Args& arguments,
          const nfs::Client::Room& room, const std::string& what, Take take) {

@@ -22,8 +22,8 @@ extern "C" {
  *   --rpcbind          a server registers with its host's rpcbind, a client asks the server's
  *   --max-connections N  limit of a service's connections (1,024); the first program that names the
  *                        port sets it
- *   --max-connections-per-client N  limit per client address. 0, the default: an address may open
- *                        another connection while it has fewer than are still free
+ *   --max-connections-per-client N  limit per client address. 0, the default: an address can open
+ *                        another connection while it has fewer than are free
  *
  * NULL stands for the environment variable POLLUX_PORT. All CLIENTs and SVCXPRTs of a process with
  * the same `port` share one open port. A thread of its own polls it until the last of them is

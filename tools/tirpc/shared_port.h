@@ -1,4 +1,5 @@
-// Ports that the CLIENTs and SVCXPRTs of a process share, identified by the text of their options.
+// Ports that the CLIENTs and SVCXPRTs of a process share. A port is identified by the text of its
+// options.
 #ifndef POLLUX_TOOLS_TIRPC_SHARED_PORT_H_
 #define POLLUX_TOOLS_TIRPC_SHARED_PORT_H_
 

@@ -16,9 +16,9 @@ namespace pollux::engine {
 // Needs no EAL.
 //
 // The mailbox is a linked list, so that no thread waits. In a ring with many producers a sender
-// would wait for another one that was preempted while it sent, and two owners that send to each
-// other could wait for room. Its length is at most the number of control calls in progress, and
-// each sender keeps an object for its call anyway.
+// would wait for another sender that was preempted in the middle of sending, and two owners that
+// send to each other could wait for room. Its length is at most the number of control calls in
+// progress, and each sender keeps an object for its call anyway.
 class Actor {
  public:
   Actor() = default;

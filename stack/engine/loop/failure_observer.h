@@ -26,7 +26,7 @@ class FailureObserver {
 // The failures of one turn of the loop, and the observers of one worker.
 class FailureList {
  public:
-  // If more queue pairs fail in one turn, the others are not reported.
+  // If more queue pairs fail in one turn of the loop, the others are not reported.
   static constexpr uint32_t kMax = 32;
 
   void AddObserver(std::weak_ptr<FailureObserver> observer);

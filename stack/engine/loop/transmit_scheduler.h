@@ -12,8 +12,8 @@ namespace pollux::engine {
 
 class Worker;
 
-// A part of a worker, which passes itself to each call. Active queue pairs take turns in the order
-// in which they became active.
+// A part of a worker, which passes itself to each call. Active queue pairs get their turns to send
+// in the order in which they became active.
 class TransmitScheduler {
  public:
   verbs::ActiveList& active() { return active_; }
@@ -21,16 +21,17 @@ class TransmitScheduler {
   bool owes_acks() { return !active_.owed_acks().empty(); }
 
   // Acknowledge() sends the acknowledgements of packets received in this poll, even if many queue
-  // pairs wait for turns. Both functions return whether they did any work.
+  // pairs wait for their turn to send. Both functions return whether they did any work.
   [[gnu::noinline]] bool Acknowledge(Worker& worker);
   [[gnu::noinline]] bool Transmit(Worker& worker);
 
  private:
   static constexpr int kPackets = 32;  // the most packets that a queue pair sends in its turn
-  // The limit in bytes: fewer packets if they are longer, so that the others wait equally long. A
-  // little more than kPackets packets at path MTU 1024.
+  // The limit in bytes. If packets are longer, fewer are sent, so that the other queue pairs wait
+  // equally long. A little more than kPackets packets at path MTU 1024.
   static constexpr uint32_t kBytes = 34 * 1024;
-  // The most turns per poll, and packets sent in them, so that reception is not starved.
+  // The most turns to send per poll, and the most packets sent in them, so that reception is not
+  // starved.
   static constexpr int kTurnsAPoll = 32;
   static constexpr int kPacketsAPoll = 256;
   static constexpr int kPrefetchTurns = 8;  // queue pairs that are prefetched together

@@ -245,8 +245,8 @@ class Worker : public Actor {
   absl::StatusOr<Port*> FindPort(uint8_t port_num);
   absl::Status NoSuchPort(uint8_t port_num) const;
   bool Receive(Port& port);
-  // Handles the first `count` of frames_. Not inlined, like everything that runs only when there is
-  // work: a turn without work then saves no registers for it.
+  // Handles the first `count` of frames_. Like all code that runs only when there is work, it is
+  // not inlined: a turn without work then saves no registers for it.
   [[gnu::noinline]] void TakeBurst(Port& port, uint16_t count);
   // A received frame.
   struct Arrival {

@@ -33,7 +33,8 @@ struct alignas(64) QueuePairSlot {
   // The number of the port (from 1, as in verbs) whose neighbour table has the next hop of the
   // queue pair's path; 0: no path.
   uint8_t path_port_num = 0;
-  // Fires at the endpoint's deadline or earlier: it is not moved when the deadline becomes later.
+  // Fires at the endpoint's deadline or earlier: it is not armed again when the deadline becomes
+  // later.
   Timer timer;
   std::unique_ptr<transport::Endpoint> endpoint;
 };

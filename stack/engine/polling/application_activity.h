@@ -57,8 +57,9 @@ class ApplicationActivity {
   // The polling thread sleeps for `ns` (less than a second) or until an application thread is about
   // to sleep; if one already is, it does not sleep at all.
   void Nap(uint64_t ns);
-  // The same, but it sleeps even if application threads sleep, until another one is about to; not
-  // at all if one has said so since `announced` was read.
+  // The same, but it sleeps even if application threads already sleep, until another one is about
+  // to sleep. It does not sleep at all if another one has announced that since `announced` was
+  // read.
   void Sleep(uint64_t ns, uint32_t announced);
   // How often a thread was about to sleep. Read it before the turn after which Sleep() is called.
   uint32_t announced() const { return announced_.load(); }

@@ -9,13 +9,12 @@
 
 namespace pollux::engine {
 
-// A worker and all that it owns belong to one thread at a time, but a program may call from any
-// thread: each call owns the worker while it lasts, or for one turn of the loop at a time, and the
-// polling thread does when no call is in progress. Acquiring and releasing are one exchange and one
-// store on a word that a single-threaded program keeps in its cache; what the owner wrote is
-// visible to the next one. Not recursive: while it is held, no function of the program is called.
-// The owner uses DPDK's packet caches of one lcore, so that frames are not stranded in the caches
-// of short-lived threads.
+// A worker and its objects belong to one thread at a time, but a program may call from any thread:
+// each call owns the worker while it runs, or for one turn of the loop at a time. If no call runs,
+// the polling thread owns it. Acquiring and releasing are one exchange and one store on a word that
+// a single-threaded program keeps in its cache; what the owner wrote is visible to the next one.
+// Not recursive: while it is held, no function of the program is called. The owner uses DPDK's
+// packet caches of one lcore, so that frames are not stranded in the caches of short-lived threads.
 class Ownership {
  public:
   // `lcore` must not be used by other threads while this object exists, except by its owner.
@@ -38,7 +37,7 @@ class Ownership {
   }
   // May be called on any thread and in signal handlers.
   bool HeldByThisThread() const { return owner_.load(std::memory_order_relaxed) == pthread_self(); }
-  // Whether a thread waits for it: a thread that polls for others then gives way.
+  // Whether a thread waits for the ownership: a thread that polls for others then gives it up.
   bool Wanted() const { return waiting_.load(std::memory_order_relaxed) != 0; }
 
  private:

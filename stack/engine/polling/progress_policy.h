@@ -85,8 +85,8 @@ class ProgressPolicy {
   static constexpr uint64_t kNapNs = 100'000;       // the longest that a packet waits during a nap
   static constexpr uint32_t kSpinTurns = 4096;
   static constexpr uint64_t kMomentNs = 1'000'000;
-  // If a program has polled for kPollingLooks naps and then does something else, its packets wait
-  // no longer than an eighth of that time.
+  // If a program has polled for the length of kPollingLooks naps and then does something else, its
+  // packets wait no longer than an eighth of that length.
   static constexpr uint32_t kPollingLooks = 40;
   static constexpr uint64_t kLongNapNs = 500'000;
   static constexpr uint64_t kShortNapNs = 50'000;
@@ -94,10 +94,11 @@ class ProgressPolicy {
   static constexpr uint64_t kAheadNs = 20'000'000;  // a message of 8 MiB takes 5 to 10 ms
   static constexpr uint64_t kStreamPackets = 4;
   static constexpr uint32_t kStreamTurns = 256;
-  // A program that polls has called within this time before the nap was to end. Time after that, up
-  // to 50 us in virtual machines until this thread has the CPU, does not count as silence.
+  // A program that polls has made a verbs or rdma_cm call within this time before the nap was to
+  // end. Time after that, up to 50 us in virtual machines until this thread has the CPU, does not
+  // count as silence.
   static constexpr uint64_t kBetweenPollsNs = 2'000;
-  // A program that waits for its memory has not called for this time.
+  // A program that waits for its memory has made no verbs or rdma_cm call for this time.
   static constexpr uint64_t kWaitsNs = 10'000;
   static constexpr uint64_t kOthersNs = 50'000;
   static constexpr uint32_t kSharedNaps = 4096;  // before it yields again, to check
@@ -124,8 +125,8 @@ class ProgressPolicy {
   void Yielded(uint64_t ns) {
     if (ns > kOthersNs) shared_naps_left_ = kSharedNaps;
   }
-  // The length of the last nap or sleep that they returned. The thread must be woken when a thread
-  // of the program is about to sleep.
+  // The length of the last nap or sleep that AfterTurn() or WithoutTurn() returned. The thread must
+  // be woken when a thread of the program is about to sleep.
   uint64_t nap_ns() const { return nap_ns_; }
   // As of the last Due(), after such a nap or before it.
   SchedulingBoost boost() const {

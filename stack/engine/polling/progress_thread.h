@@ -24,8 +24,9 @@ namespace pollux::engine {
 
 // Runs a worker's loop, either alone or in turn with application threads. ProgressPolicy decides
 // when to poll and how to idle. If others poll as well, the thread takes ownership of the worker
-// (Ownership) for one turn at a time. Any mix of callers is safe; if both want turns, this thread
-// gives way. Runs from Start() until it is destroyed. InitEal() must have succeeded.
+// (Ownership) for one turn at a time. Any mix of callers is safe; if both want to poll, the
+// application's thread does. Runs from Start() until it is destroyed. InitEal() must have
+// succeeded.
 class ProgressThread {
  public:
   using Found = ProgressPolicy::Found;

@@ -7,8 +7,8 @@
 namespace pollux::engine {
 
 // Programs cancel threads that sleep in one of our calls (pthread_cancel(3)). A thread may be
-// cancelled only there, since a system call that is made with a lock held is a cancellation point,
-// too.
+// cancelled only while it sleeps there: a system call that is made with a lock held is a
+// cancellation point, too.
 class ScopedCancellationDisable {
  public:
   ScopedCancellationDisable() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -8,9 +8,9 @@
 
 namespace pollux::engine {
 
-// How long to sleep between two polls: the time doubles with each further sleep, from kMinNs to
-// kMaxNs, and to kMaxIdleNs after sleeps of kIdleNs altogether. It never extends beyond the next
-// timer.
+// How long to sleep between two polls. Each sleep is twice as long as the one before, from kMinNs
+// up to kMaxNs. When the sleeps add up to kIdleNs, the maximum becomes kMaxIdleNs. No sleep extends
+// beyond the next timer.
 class SleepLength {
  public:
   static constexpr uint64_t kMinNs = 20'000;

@@ -9,7 +9,7 @@ namespace pollux::engine {
 // Use one object per wait, and call Wait() between checks. The owner usually runs on another CPU
 // and is done at once: the first waits make no system call. Otherwise the owner has lost its CPU,
 // perhaps to the waiting thread: further waits yield the CPU, and finally the thread sleeps, since
-// yielding gives way only to threads of the same priority.
+// a yield gives the CPU only to threads of the same priority.
 class SpinThenSleepBackoff {
  public:
   // Not a cancellation point.

@@ -83,8 +83,8 @@ class Impairment : public Link {
     std::array<Held, kMaxHeld> held;
     std::array<rte_mbuf*, kQueueCapacity> queue;
 
-    // How many more frames can be accepted: each may be duplicated, and all delayed frames may
-    // become due.
+    // How many more frames can be accepted even if each is duplicated and all delayed frames become
+    // due.
     uint16_t room() const { return (kQueueCapacity - count - held_count) / 2; }
     void Enqueue(rte_mbuf* frame);
   };

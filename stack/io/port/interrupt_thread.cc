@@ -11,8 +11,8 @@
 namespace pollux::io {
 namespace {
 
-// A callback for an event that has happened already. DPDK gathers the descriptors that it waits
-// for anew when one is added, so that this callback never shares a round with one before it.
+// A callback for an event that has already happened. DPDK collects the descriptors that it waits
+// for again when one is added, so this callback never runs in the same round as an earlier one.
 class InterruptTask {
  public:
   explicit InterruptTask(absl::FunctionRef<void()> work) : work_(work) {
@@ -29,11 +29,11 @@ class InterruptTask {
   InterruptTask(const InterruptTask&) = delete;
   InterruptTask& operator=(const InterruptTask&) = delete;
 
-  // False where it cannot be had.
+  // Returns false if there is no descriptor or memory.
   bool RunAndWait() {
     if (event_ < 0 || handle_ == nullptr) return false;
     if (rte_intr_callback_register(handle_, &InterruptTask::Run, this) != 0) return false;
-    // Signals of the program's end a wait before its time.
+    // A signal handler of the program may end the wait early.
     while (sem_wait(&done_) != 0) {
     }
     (void)rte_intr_callback_unregister_sync(handle_, &InterruptTask::Run, this);

@@ -12,9 +12,9 @@
 
 namespace pollux::transport {
 
-// For one queue pair; sends at most one CNP per min_time_between_cnps. A CNP is sent back the way
-// that the marked packet came (addresses, VLAN), so that the sender of a datagram need not be
-// known. Owned by one worker. Source: IB specification, annex A17.9.
+// For one queue pair; sends at most one CNP per min_time_between_cnps. A CNP takes its addresses
+// and VLAN from the marked packet, so that the sender of a datagram need not be known. Owned by one
+// worker. Source: IB specification, annex A17.9.
 class NotificationPoint {
  public:
   // `parameters` and `diagnostics`, which is the queue pair's own, must outlive this object.

@@ -8,13 +8,13 @@
 
 namespace pollux::transport {
 
-// Unlimited until the first CNP, and again once the rate is back at its maximum. Each call makes up
+// Unlimited until the first CNP, and again once the rate is back at its maximum. Each call accounts
 // for the time since the last one, so no timers are needed. Owned by one worker. Source: Zhu et
 // al., SIGCOMM 2015, section 5.
 class ReactionPoint {
  public:
-  // After a pause, as much may be sent at once as the rate allows in this time, but at least one
-  // frame. Longer than a worker's turn, shorter than the interval of CNPs.
+  // After a pause, a burst may be as large as the rate allows in this time, but at least one frame.
+  // Longer than a worker's turn, shorter than the interval of CNPs.
   static constexpr uint64_t kBurstNs = 20'000;
   // Assumed for a port that reports no speed, Mb/s.
   static constexpr uint32_t kUnknownSpeed = 100'000;

@@ -29,8 +29,8 @@ enum class FlightTimer : uint8_t {
   kRnrOver,
 };
 
-// Packets of one kind with consecutive PSNs, up to the wrap, are one entry, so that the recorder
-// covers more packets than it has entries.
+// A run of packets of one kind with consecutive PSNs is one entry, so that the recorder covers more
+// packets than it has entries. A run ends when the PSN wraps.
 struct FlightEntry {
   uint64_t time_ns = 0;  // of the last packet
   FlightKind kind = FlightKind::kNone;

@@ -26,7 +26,8 @@ class QpDiagnostics {
     __builtin_prefetch(this);
     __builtin_prefetch(&recorder_);
   }
-  // Called at the start of each call into the transport: sets the time of what it records.
+  // Called at the start of each call into the transport: sets the time of the entries that it
+  // records.
   void Begin(uint64_t now_ns) { now_ns_ = now_ns; }
 
   // Count for the queue pair and for its port, whose counters are `port`.

@@ -39,8 +39,8 @@ class Egress {
   uint32_t frame_room() const { return frame_room_; }
   // The bytes of all frames passed to Push().
   uint64_t pushed_bytes() const { return pushed_bytes_; }
-  // Begins a queue pair's turn, which is over once `bytes` more bytes have been pushed; the last
-  // packet may exceed that. Before the first turn TurnIsOver() is false.
+  // Begins a queue pair's turn to send, which is over once `bytes` more bytes have been pushed; the
+  // last packet may exceed that. Before the first turn TurnIsOver() is false.
   void BeginTurn(uint32_t bytes) { turn_end_bytes_ = pushed_bytes_ + bytes; }
   bool TurnIsOver() const { return pushed_bytes_ >= turn_end_bytes_; }
   // Returns an empty mbuf of one segment with DPDK's headroom, or null (counted) if the pool is

@@ -1,4 +1,5 @@
-// Limits what a queue pair has in flight: bytes, and request packets of a go-back-N requester.
+// Limits the bytes that a queue pair has in flight, and the request packets of a go-back-N
+// requester.
 #ifndef POLLUX_STACK_TRANSPORT_RC_IN_FLIGHT_WINDOW_H_
 #define POLLUX_STACK_TRANSPORT_RC_IN_FLIGHT_WINDOW_H_
 
@@ -19,8 +20,8 @@ inline constexpr uint32_t kWindowBytes = 192 * 1024;
 constexpr bool IsLarge(uint32_t message_bytes) { return message_bytes > 1024; }
 
 // A lost packet makes all packets after it useless: on a wire that loses one packet in n, packets
-// beyond about n in flight are sent in vain. The limit is halved by a loss and grows by half of
-// what is acknowledged, so that it settles near n / 2; without losses it is kMax.
+// beyond about n in flight are sent in vain. A loss halves the limit, and it grows by half of the
+// packets that are acknowledged, so that it settles near n / 2; without losses it is kMax.
 class InFlightWindow {
  public:
   static constexpr uint32_t kMax = 128;  // as rxe's: its sockets hold no more

@@ -7,18 +7,21 @@
 
 namespace pollux::transport {
 
-// A requester whose application waits for no completion may leave acknowledgements to the peer,
-// which then sends one for many messages (as RcResponder does). IB does not require this, and Linux
-// rxe acknowledges only if requested: the requester would then have to probe. So the peer gets
-// trials, and is trusted once it has sent an unrequested acknowledgement.
+// A requester whose application waits for no completion need not request acknowledgements: the peer
+// then decides when to send one, for many messages (as RcResponder does). IB does not require this,
+// and Linux rxe acknowledges only if requested: the requester would then have to probe. So some
+// messages are sent without a request as trials, and the requester relies on the peer once it has
+// sent an unrequested acknowledgement.
 class PeerAckBehavior {
  public:
-  // Trials until a peer that has not sent one is asked every time. More than one, because a stall
-  // or a loss makes a trial fail, too.
+  // Failed trials after which every message to a peer requests an acknowledgement, if the peer has
+  // never sent one without a request. More than one, because a stall or a loss makes a trial fail,
+  // too.
   static constexpr int kTrials = 3;
-  // Failed trials that are tolerated after a peer has sent one.
+  // Failed trials that are tolerated after a peer has sent an acknowledgement without a request.
   static constexpr int kTrusted = 16;
-  // The interval after which a peer that is asked for every acknowledgement gets one more trial.
+  // After this interval, a peer from which every message requests an acknowledgement gets one more
+  // trial.
   static constexpr uint64_t kRetryNs = 10'000'000'000;
 
   void Reset() { *this = PeerAckBehavior(); }

@@ -23,17 +23,18 @@
 namespace pollux::transport {
 
 // Go-back-N: after a NAK everything from its PSN on is sent again, after a timeout everything from
-// the oldest unacknowledged PSN on. Of READs and atomics only missing responses are requested
-// again: for each request the first gap, and the others only once that one is closed. So a repeated
-// READ request never starts before an earlier repetition: some peers (rxe) would drop it. Owned by
-// one worker. Source: IB specification 9.7.
+// the oldest unacknowledged PSN on. For READs and atomics, only missing responses are requested
+// again: first the first gap of each request, and its later gaps after that one is closed. So a
+// repeated READ request never starts before an earlier repetition: some peers (rxe) would drop it.
+// Owned by one worker. Source: IB specification 9.7.
 class RcRequester {
  public:
   static constexpr uint32_t kMaxInFlight = InFlightWindow::kMax;  // request packets
   // On a wire without losses, at least one in this many packets requests an acknowledgement
   // (InFlightWindow::ack_every()).
   static constexpr uint32_t kAckEvery = InFlightWindow::kMax / InFlightWindow::kAcksAFlight;
-  // One is also requested after this time, for a sender that is held back: well before a probe.
+  // A packet that is sent this long after the last request for an acknowledgement requests one,
+  // too, for a sender that must wait: well before it would probe.
   static constexpr uint64_t kAckEveryNs = 200'000;
   // With a shorter local ACK timeout every message requests an acknowledgement: a peer that delays
   // it (RcResponder::kUnaskedNs) would let the timeout expire.
@@ -115,7 +116,7 @@ class RcRequester {
   bool AskForMissing(PollContext& context);
   void Progress(PollContext& context);
   void OnProbeAnswered(uint64_t now_ns);
-  // Charges a retry. Returns false if none was left and the queue pair has failed.
+  // Uses up a retry. Returns false if none was left and the queue pair has failed.
   bool ChargeRetry(PollContext& context);
   void GoBack(Psn to);
   void ResendUnanswered(PollContext& context);
@@ -148,7 +149,8 @@ class RcRequester {
   uint8_t rnr_left_ = 0;
   bool oldest_due_ = false;   // the oldest packet is to be sent again by the next Transmit()
   bool repairs_due_ = false;  // gaps are to be requested by the next Transmit()
-  // Once a probe (a SEND or WRITE) is acknowledged, what is still unacknowledged is sent again.
+  // Once a probe (a SEND or WRITE) is acknowledged, everything that is still unacknowledged is sent
+  // again.
   bool answer_resends_ = false;
   bool resends_due_ = false;   // the same, at probe_deadline_ns_ if no more responses have arrived
   uint8_t probes_ = 0;         // since the last progress
@@ -157,7 +159,7 @@ class RcRequester {
   PeerAckBehavior peer_ack_behavior_;
   uint64_t nak_at_ns_ = 0;  // when it acted on the last sequence NAK; 0 after progress
   PacketBuilder builder_;
-  // They hold PSNs of READs and atomics only; for other requests only empty() is checked.
+  // These two hold PSNs of READs and atomics only; for other requests only empty() is checked.
   ReceivedPsnBitmap arrived_;  // of [una_, max_sent_)
   ReadGapTracker repairs_;     // of [una_, answered_end_), and of what was probed
   Psn nak_psn_;                // of the last sequence NAK that was acted on

@@ -20,14 +20,14 @@
 
 namespace pollux::transport {
 
-// Acknowledgements are coalesced: one per poll, however many packets request one; and one for many
-// messages that do not, so that their requester need not probe. READ responses are copied when they
-// are sent, which is before any acknowledgement of what arrived after their READ. Atomics are
-// executed once, when they arrive; their result is kept for duplicates. Owned by one worker.
-// Source: IB specification 9.7.5, 9.9.
+// Acknowledgements are coalesced: one per poll, however many packets request one. Messages that
+// request none are acknowledged, too, many at once, so that their requester need not probe. READ
+// responses are copied when they are sent, which is before any acknowledgement of what arrived
+// after their READ. Atomics are executed once, when they arrive; their result is kept for
+// duplicates. Owned by one worker. Source: IB specification 9.7.5, 9.9.
 class RcResponder {
  public:
-  // Messages that do not request it are acknowledged once this many are unacknowledged, or this
+  // Messages that request no acknowledgement are acknowledged when this many have arrived, or this
   // long after the first of them: well before a requester probes
   // (RetransmissionTimeout::kMinProbeNs).
   static constexpr uint32_t kUnaskedMessages = 16;
@@ -68,16 +68,16 @@ class RcResponder {
   // at once.
   bool Transmit(PollContext& context, int* budget);
 
-  // Sends the owed acknowledgement or NAK within the poll in which it arose. One that must follow
-  // responses, or that ends the connection, is left to Transmit(), for which the queue pair is
-  // already active. Returns false if there was no room or no buffer: call it again.
+  // Sends the owed acknowledgement or NAK in the same poll in which its cause arrived. One that
+  // must follow responses, or that ends the connection, is left to Transmit(), for which the queue
+  // pair is already active. Returns false if there was no room or no buffer: call it again.
   bool Acknowledge(PollContext& context);
 
-  // Call it before the queue pair is destroyed, reset or moved to ERR. Sends the owed
+  // Call it before the queue pair is destroyed or its state changes to RESET or ERR. Sends the owed
   // acknowledgement or, if none is owed, the last one again: kLastAcks times in all if the egress
-  // has room. The requester gets no answers afterwards: if the acknowledgement were lost, it would
-  // report requests as failed that were executed. If a READ or atomic came last, its response is
-  // the acknowledgement and none is added.
+  // has room. The requester gets no replies afterwards: if the acknowledgement were lost, it would
+  // report executed requests as failed. If the last request was a READ or atomic, its response
+  // serves as the acknowledgement, and none is added.
   static constexpr int kLastAcks = 3;
   void AcknowledgeAtLast(PollContext& context);
 
@@ -120,16 +120,16 @@ class RcResponder {
   bool SendOwed(PollContext& context);
   bool SendAeth(uint8_t syndrome, Psn psn, uint32_t msn, PollContext& context);
 
-  // First the members that the requester's turns read, too: with many active queue pairs they are
-  // not in the cache.
+  // The first members are those that are also read each time the requester sends: with many active
+  // queue pairs they are not in the cache.
   uint64_t unasked_until_ns_ = kNever;  // when to acknowledge `unasked_` messages
   uint32_t unasked_ = 0;                // messages without a request, not yet acknowledged
   bool ack_pending_ = false;
   uint8_t nak_ = 0;     // syndrome, 0 for none
   bool fatal_ = false;  // the queue pair enters ERR once everything is sent
-  // READs or atomics came last. Acknowledgements then have the PSN of the message before them: with
-  // the PSN of a READ or atomic, a requester could take one for its response (rxe does, and
-  // completes it without its data).
+  // The last requests were READs or atomics. Acknowledgements then have the PSN of the message
+  // before them: with the PSN of a READ or atomic, a requester could take one for its response (rxe
+  // does, and completes it without its data).
   bool responses_last_ = false;
   Psn expected_psn_;
   uint32_t msn_ = 0;  // 24 bits

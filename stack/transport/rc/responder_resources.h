@@ -43,8 +43,8 @@ class ResponderResources {
 
   // Allocates space for `capacity` READs and atomics.
   void Start(uint32_t capacity);
-  // Removes the oldest if not all fit: programs lower the number only if the peer has no more
-  // outstanding.
+  // Removes the oldest entries if not all fit. Those are not needed: programs lower the number only
+  // if the peer has no more requests outstanding than that.
   void Resize(uint32_t capacity);
   void Clear() { head_ = tail_ = due_ = repeat_head_ = repeat_tail_ = 0; }
 

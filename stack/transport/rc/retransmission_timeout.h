@@ -15,8 +15,9 @@ namespace pollux::transport {
 
 // If there is no response for a measured round trip (plus its variation), the oldest unacknowledged
 // packet is sent again: this probe makes any go-back-N peer report how far it is, long before the
-// local ACK timeout. Probes back off and are not retries: if they stay unanswered, the timeout
-// decides. `lossy`: after losses, while they keep the window small.
+// local ACK timeout. Each further probe waits longer. Probes do not count as retries: if they stay
+// unanswered, the local ACK timeout applies. `lossy`: after losses, while they keep the window
+// small.
 struct RetransmissionTimeout {
   static constexpr uint64_t kFirstProbeNs = 10'000'000;  // before a round trip was measured
   static constexpr uint64_t kMinProbeNs = 500'000;  // longer than the usual stalls of a scheduler
