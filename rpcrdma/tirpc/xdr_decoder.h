@@ -41,8 +41,9 @@ class XdrDecoder {
              absl::Span<const oncrpc::ReducedItem> items);
   // The stream for XDR procedures. An operation fails beyond the end, for an item that is not
   // eligible or whose length differs from the one in the stream, and for a change of position once
-  // an item was read. A result that is in the stream although it had a Write chunk is read from the
-  // stream: it may belong to another arm of a union.
+  // an item was read. A result in the stream is refused if its Write chunk was offered and was not
+  // returned empty. Other results in the stream, such as those of another arm of a union, are read
+  // from it.
   XDR* xdr() { return &xdr_; }
 
   // Whether every item with a position was read.

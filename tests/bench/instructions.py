@@ -1,8 +1,9 @@
 """Instructions of the main paths under callgrind, against the budget that is checked in.
 
-callgrind executes what the program does, so that the same program gives the same numbers on every
-machine of one kind, to one in a thousand: each run has other keys, queue pair numbers, PSNs and
-times. It knows no AVX-512: the ICRC and copies measured here are those of a processor without it.
+callgrind counts the instructions that are executed, so the same program gives nearly the same
+numbers on every machine of one kind: they differ by at most one in a thousand between runs, since
+each run has other keys, queue pair numbers, PSNs and times. callgrind does not support AVX-512: the
+ICRC and copies measured here are those of a processor without it.
 """
 
 import argparse

@@ -5,9 +5,9 @@ usage: tools/dev bench --nfsd [--passes N] [--json]
 Two virtual machines are on a bridge: the client, and Linux's NFS server (knfsd), which the client
 mounts over rxe and over TCP; pollux nfsd has a port on the same bridge. All files are in memory.
 Each pass runs the same fio loads on the three mounts in turn; a ratio is taken within each pass.
-Both machines are emulated: so knfsd runs in an emulated machine and Pollux does not. The ratios
-compare what a client sees here, and say nothing about either server on its own hardware. Needs
-root.
+Both machines are emulated. knfsd therefore runs in an emulated machine, and Pollux does not. The
+ratios compare what a client sees here, and say nothing about either server on its own hardware.
+Needs root.
 """
 
 import argparse

@@ -23,9 +23,10 @@ class NfsdFiguresTest(unittest.TestCase):
             figures.rate(json.dumps({"jobs": []}), "--rw=read", "MB/s")
 
     def measured(self):
-        """Returns figures with the ratios 0.5, 2 and 4 to rxe per pass, unlike their medians."""
-        passes = {figures.POLLUX: [1.0, 20.0, 4.0], figures.OVER_RXE: [2.0, 10.0, 1.0],
-                  figures.OVER_TCP: [1.0, 5.0, 1.0]}
+        """Returns figures whose ratios in the three passes are 0.5, 5 and 4 to rxe, and 1, 10 and 8
+        to TCP. The medians of these ratios are 4 and 8; the ratios of the medians are 2 and 4."""
+        passes = {figures.POLLUX: [1.0, 20.0, 4.0], figures.OVER_RXE: [2.0, 4.0, 1.0],
+                  figures.OVER_TCP: [1.0, 2.0, 0.5]}
         return {(where, load): values for load in figures.LOADS
                 for where, values in passes.items()}
 
@@ -33,8 +34,8 @@ class NfsdFiguresTest(unittest.TestCase):
         told = json.loads(figures.report(self.measured(), as_json=True))
         self.assertEqual(len(told["ratios"]), 2 * len(figures.LOADS))
         for load, (_, unit) in figures.LOADS.items():
-            self.assertEqual(told["ratios"][f"{load}: pollux nfsd / knfsd by rxe"], 2.0)
-            self.assertEqual(told["ratios"][f"{load}: pollux nfsd / knfsd by TCP"], 4.0)
+            self.assertEqual(told["ratios"][f"{load}: pollux nfsd / knfsd by rxe"], 4.0)
+            self.assertEqual(told["ratios"][f"{load}: pollux nfsd / knfsd by TCP"], 8.0)
             self.assertEqual(told["figures"][f"pollux nfsd, {load}"],
                              {"unit": unit, "median": 4.0, "low": 1.0, "high": 20.0})
 
@@ -45,4 +46,4 @@ class NfsdFiguresTest(unittest.TestCase):
         self.assertEqual(row.split()[-4:], ["4.0", "1.0", "20.0", "MB/s"])
         name = "write 4 KiB: pollux nfsd / knfsd by rxe"
         ratio, = (line for line in lines if line.startswith(name))
-        self.assertEqual(ratio.split()[-1], "2.00")
+        self.assertEqual(ratio.split()[-1], "4.00")

@@ -114,7 +114,9 @@ class NfsTransferTest(NfsOnNfsd):
 
 
 class PowerFailureTest(NfsOnNfsd):
-    """An export on its own file system; a copy of the image is what a power failure leaves.
+    """An export on its own file system, in an image file.
+
+    A copy of that file holds the data that a power failure at the moment of copying would leave.
 
     Source: RFC 1813 section 4.8.
     """

@@ -21,11 +21,12 @@ class HostileFramesTest(Victim):
         self.path = self.hostile.path()
 
     def send_all(self, frames):
-        """Sends the frames while a client works, and the rest of them afterwards."""
+        """Sends frames while a client works, in bursts of 50, and the remaining ones afterwards."""
         rest = iter(frames)
 
         def burst():
-            for frame, _ in zip(rest, range(50)):
+            # In this order zip() takes no frame from `rest` that it then drops.
+            for _, frame in zip(range(50), rest):
                 self.to_server.send(frame)
 
         self.check_service_during(burst)

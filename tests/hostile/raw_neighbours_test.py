@@ -11,8 +11,8 @@ ALL_NODES = ipaddress.ip_address("ff02::1")
 
 
 class HostileNeighboursTest(Victim):
-    """Tests of unsolicited claims. A host that answers a question to everyone is believed, as on
-    any Ethernet."""
+    """Tests of unsolicited claims. A host that replies to a broadcast or multicast request is
+    believed, as on any Ethernet."""
 
     def setUp(self):
         super().setUp()
@@ -89,7 +89,7 @@ class HostileNeighboursTest(Victim):
         asking = iter(invented(self.hostile_address, 6000))
 
         def burst():
-            for address, _ in zip(asking, range(100)):
+            for _, address in zip(range(100), asking):
                 mac = b"\2\x77" + address.packed[-4:]
                 self.to_server.send(
                     wire.arp(1, mac, address, bytes(6), server, vlan=self.vlan)

@@ -182,7 +182,7 @@ def zero_length_any_key(bench):
 
     But if a READ arrives a second time, rxe (Linux 6.1) looks up its key even for zero bytes. If
     there is no such key, it goes to ERR and sends a NAK with a PSN that is already answered. A
-    guest that answers late receives the READ twice, so it gets an existing key.
+    guest that answers late receives the READ twice, so a READ to the guest has a key that exists.
     """
     active, passive = peers(bench)
     active.mr()

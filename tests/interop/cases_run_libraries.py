@@ -1,9 +1,9 @@
 """pollux run: programs that use verbs through UCX, libfabric and fio, on both sides.
 
-fi_pingpong checks what it receives (-c). So does fio for data that it reads, which are those of
-SENDs: its engine does not check, on either side, what RDMA WRITE and READ move. ucx_perftest has no
-such check. libfabric's datagram endpoints have no case over a wire that loses frames, since nothing
-repeats lost datagrams.
+fi_pingpong checks what it receives (-c). fio checks only data that arrives by SENDs: its engine
+checks, on neither side, the data that RDMA WRITE and READ move. ucx_perftest has no such check.
+libfabric's datagram endpoints have no case over a wire that loses frames, since nothing repeats
+lost datagrams.
 """
 
 from case import need

@@ -6,8 +6,8 @@ it reports results nevertheless, with infinite times or no bandwidth, which the 
 UD repeat nothing: the receiver would wait for ever for messages that are lost or that find no
 receive buffer. So they have no case with loss, and send no more than the 512 buffers there are.
 ib_send_lat -e has no case with loss either: it waits for both of its completion queues by one
-channel, and if an acknowledgement is lost it posts a SEND before it has taken the completion of the
-last one, for which it has one entry.
+channel. If an acknowledgement is lost, it posts the next SEND before it has taken the completion of
+the previous one, although it has an entry for only one.
 
 perftest itself refuses the combinations that have no case: sleeping (-e) with WRITE or for a time
 (-D), several queue pairs (-q) and both ways (-b) in its measurements of latency, all sizes (-a) or

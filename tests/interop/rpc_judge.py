@@ -130,8 +130,8 @@ def wrong_chunks(calls, procedures):
 
 
 def judge_nfs(evidence, client, wants=()):
-    """Raises CaseFailure if a capture in which `client`, an IP address, called an NFS server is
-    wrong. There must be calls with chunks of the procedures `wants`."""
+    """Checks a capture in which `client`, an IP address, calls an NFS server; raises CaseFailure if
+    it finds an error. There must be calls with chunks of the procedures `wants`."""
     found = private_data(evidence)
     all_messages = messages(evidence.path)
     calls = [message for message in all_messages if message.sender == client]

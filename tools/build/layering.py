@@ -2,9 +2,9 @@
 
 usage: layering.py
 
-For each room: no rule of a room below it is visible to it (Bazel refuses a dependency before it
-compiles anything), what it ships depends on no rule below it, and it sees the rooms above it
-(otherwise the first two checks would prove nothing).
+For each room: no rule of a room that it may not include is visible to it (Bazel refuses such a
+dependency before it compiles anything), the libraries that it ships depend on no such rule, and it
+sees the rooms that it may include (otherwise the first two checks would prove nothing).
 """
 
 import pathlib
@@ -36,14 +36,14 @@ def libraries(rooms):
            f"except {BUILD_HELPERS})"
 
 
-def check_room(room, above, below):
+def check_room(room, allowed, refused):
     found = []
-    if below:
-        seen = query(f"visible(some({libraries([room])}), {libraries(below)})")
+    if refused:
+        seen = query(f"visible(some({libraries([room])}), {libraries(refused)})")
         found += [f"{target} is visible to //{room}" for target in seen]
-        used = query(f"deps({libraries([room])}) intersect {libraries(below)}")
+        used = query(f"deps({libraries([room])}) intersect {libraries(refused)}")
         found += [f"//{room} depends on {target}" for target in used]
-    for other in above:
+    for other in allowed:
         if not query(f"visible(some({libraries([room])}), {libraries([other])})"):
             found.append(f"//{room} sees nothing of //{other}")
     return found
@@ -65,10 +65,10 @@ def main():
     for i, room in enumerate(rooms):
         # The tools see no room, only the public targets of the root package.
         seen = [] if room == "tools" else sees.get(room, rooms[:i])
-        above = [other for other in seen if other in rooms and other not in ASIDE]
+        allowed = [other for other in seen if other in rooms and other not in ASIDE]
         unseen = [other for other in rooms[:i] if other in ASIDE or room in sees
                   and other not in sees[room]]
-        found += check_room(room, above, unseen + rooms[i + 1:])
+        found += check_room(room, allowed, unseen + rooms[i + 1:])
     for message in found:
         print(f"layering: {message}")
     print(f"{len(rooms)} rooms, {len(found)} breaches")

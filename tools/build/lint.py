@@ -10,13 +10,13 @@ import re
 import subprocess
 import sys
 
-# A room may include only rooms above it in this list. tests/ may include all.
+# A room may include only rooms before it in this list. tests/ may include all.
 ROOMS = ["stack/base", "stack/wire", "stack/io", "stack/memory", "stack/verbs", "stack/transport",
          "stack/ip", "stack/kernel", "stack/engine", "cm", "oncrpc", "rpcrdma", "nfs", "compat",
          "tools"]
 # Rooms that no other room may include, each with the only other rooms that it may include.
 ASIDE = {"compat": [room for room in ROOMS if room.startswith("stack/")] + ["cm"]}
-# Rooms that may include only these of the rooms above them.
+# Rooms that may include only these of the rooms before them.
 NARROW = {"oncrpc": ["stack/base"]}
 # The folders of a room; each may include those before it. Files in the room's own folder may
 # include all of them; "" is that folder, if others may include it.
@@ -133,13 +133,13 @@ def breach(path, included):
     if mine != theirs and theirs not in ASIDE.get(mine, NARROW.get(mine, ROOMS)):
         return f"it does not see {theirs}"
     if ROOMS.index(theirs) > ROOMS.index(mine):
-        return f"{theirs} stands below it"
+        return f"{theirs} comes after it in ROOMS"
     if mine != theirs or mine not in INNER:
         return ""
     rank, other = inner_rank(path, mine), inner_rank(included, mine)
     if rank is None or other is None:
         return f"INNER has no such folder of {mine}"
-    return f"its folder stands below {os.path.dirname(path)}" if other > rank else ""
+    return f"its folder comes after {os.path.dirname(path)} in INNER" if other > rank else ""
 
 
 def read_public(text):

@@ -11,14 +11,15 @@ def messages(path, text):
 
 class LintTest(unittest.TestCase):
 
-    def test_a_room_includes_only_rooms_above_it(self):
+    def test_a_room_includes_only_rooms_before_it(self):
         up = '#include "stack/base/types.h"\n'
         down = '#include "cm/mad.h"\n'
         self.assertEqual(messages("stack/io/port/port.cc", up), [])
         self.assertEqual(messages("stack/io/port/port.cc", down),
-                         ["stack/io may not include cm/mad.h: cm stands below it"])
+                         ["stack/io may not include cm/mad.h: cm comes after it in ROOMS"])
         self.assertEqual(messages("cm/mad.cc", '#include "rpcrdma/header.h"\n'),
-                         ["cm may not include rpcrdma/header.h: rpcrdma stands below it"])
+                         ["cm may not include rpcrdma/header.h: "
+                          "rpcrdma comes after it in ROOMS"])
         self.assertEqual(messages("tests/sim/fabric.cc", down), [])
         self.assertEqual(messages("stack/io/port/port_test.cc", down), [])
 
@@ -37,12 +38,12 @@ class LintTest(unittest.TestCase):
         self.assertEqual(messages("oncrpc/xdr.cc", '#include "cm/manager.h"\n'),
                          ["oncrpc may not include cm/manager.h: it does not see cm"])
 
-    def test_folders_include_only_folders_above_them(self):
+    def test_folders_include_only_folders_before_them(self):
         for path, included, why in (
                 ("cm/gsi/gsi.cc", "cm/wire/mad.h", None),
                 ("cm/manager.cc", "cm/gsi/gsi.h", None),
-                ("cm/wire/mad.cc", "cm/gsi/gsi.h", "its folder stands below cm/wire"),
-                ("cm/gsi/gsi.cc", "cm/manager.h", "its folder stands below cm/gsi"),
+                ("cm/wire/mad.cc", "cm/gsi/gsi.h", "its folder comes after cm/wire in INNER"),
+                ("cm/gsi/gsi.cc", "cm/manager.h", "its folder comes after cm/gsi in INNER"),
                 ("cm/other/a.cc", "cm/wire/mad.h", "INNER has no such folder of cm"),
                 ("rpcrdma/tirpc/host.cc", "rpcrdma/client.h", None),
                 ("cm/gsi/gsi_test.cc", "cm/manager.h", None)):
