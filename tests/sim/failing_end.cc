@@ -177,13 +177,15 @@ void FailingEnd::Deregister(memory::MemoryRegion& region) {
 void FailingEnd::Destroy() {
   // What has completed before is still there to be polled.
   host_.PollCompletions();
-  host_.Remove(this);
-  host_.Retire(qpn_);
   if (qp_->state() != IBV_QPS_ERR) host_.CountLostReceive();
   if (const absl::Status status = host_.worker().DestroyQp(qp_); !status.ok()) {
     Violate(status.ToString());
   }
   qp_ = nullptr;
+  // Requests that DestroyQp() has sent complete in it if they need no acknowledgement.
+  host_.PollCompletions();
+  host_.Remove(this);
+  host_.Retire(qpn_);
 }
 
 bool FailingEnd::PostSends() {
