@@ -442,6 +442,34 @@ TEST(RcProbeTest, ProbesContinueThroughAnOutage) {
 
 // The memory of what a probe would send again is gone: the queue pair fails, and nothing that was
 // flushed is sent any more.
+// Nothing is sent after the read, whose time-outs had been stopped to send from the SEND on.
+TEST(RcRepetitionTest, ALostReadIsRequestedAgainIfNothingCanBeSentAfterIt) {
+  TestPair pair;
+  bool lost = true;
+  pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    return lost && !from_a && packet.info->operation == Operation::kReadResponse
+               ? PacketAction::kDrop
+               : PacketAction::kDeliver;
+  };
+  uint8_t* const memory = pair.a.memory.data();
+  const uint64_t remote = reinterpret_cast<uint64_t>(pair.b.memory.data());
+  ASSERT_EQ(pair.a.PostSend(IBV_WR_RDMA_READ, 1, memory, 100, remote, pair.b.key), 0);
+  const uint32_t whole = pair.a.key;
+  pair.a.key = pair.a.regions.Register(&pair.a.pd, memory + 200, 10, 0)->key;
+  ASSERT_EQ(pair.a.PostSend(IBV_WR_SEND, 2, memory + 200, 10), 0);
+  pair.Run();
+  // The first RNR NAK shows that the response is lost, and the READ is requested again at once.
+  while (pair.a.counters.rcvd_rnr_err < 2) ASSERT_TRUE(pair.Wait());
+  ASSERT_TRUE(pair.a.regions.Deregister(pair.a.key).ok());
+  pair.a.key = whole;
+  lost = false;
+  pair.RunToEnd();
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(all[1].status, IBV_WC_LOC_PROT_ERR);
+}
+
 TEST(RcProbeTest, NothingIsSentAfterAProbeFails) {
   TestPair pair;
   int sent = 0;

@@ -48,6 +48,15 @@ void RcRequester::Stop() {
 }
 
 bool RcRequester::Transmit(PollContext& context, int* budget) {
+  // GoBack() stops the time-outs, also of READs and atomics before the place it goes back to. They
+  // must go on if nothing is sent after it.
+  const auto await_responses = [this, &context] {
+    if (ack_deadline_ns_ == kNever && rnr_until_ns_ == kNever && Before(una_, max_sent_) &&
+        qp_->sends()) {
+      ArmAfterSending(context.now_ns);
+    }
+    return false;
+  };
   if (repairs_due_) {
     if (SendRepairs(context, budget) == Step::kNoBuffer) return true;
     repairs_due_ = false;
@@ -73,15 +82,15 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
       case Step::kLocal:
         break;
       case Step::kWait:
-        return false;
+        return await_responses();
       case Step::kNoBuffer:
         return true;
       case Step::kFault:
         FailWhenReached(IBV_WC_LOC_PROT_ERR);
-        return false;
+        return await_responses();
     }
   }
-  return false;
+  return await_responses();
 }
 
 bool RcRequester::SendShortMessages(PollContext& context, int* budget) {
