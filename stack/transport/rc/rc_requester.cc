@@ -48,13 +48,10 @@ void RcRequester::Stop() {
 }
 
 bool RcRequester::Transmit(PollContext& context, int* budget) {
-  // GoBack() stops the time-outs, also of READs and atomics before the place it goes back to. They
-  // must go on if nothing is sent after it.
+  // GoBack() stops all time-outs. If nothing can be sent now, READs and atomics still need theirs.
   const auto await_responses = [this, &context] {
-    if (ack_deadline_ns_ == kNever && rnr_until_ns_ == kNever && Before(una_, max_sent_) &&
-        qp_->sends()) {
-      ArmAfterSending(context.now_ns);
-    }
+    const bool waits = rnr_until_ns_ == kNever && Before(una_, max_sent_) && qp_->sends();
+    if (ack_deadline_ns_ == kNever && waits) ArmAfterSending(context.now_ns);
     return false;
   };
   if (repairs_due_) {
@@ -185,8 +182,7 @@ bool RcRequester::SendShortMessages(PollContext& context, int* budget) {
   return wqe.brings_data() ? SendNextDataRequest(context) : SendNextPacket(context);
 }
 
-// Once, and in its turn. What is invalidated may be named by all requests before it, and those are
-// sent again until they are answered: an invalidation waits for them.
+// Once, and in its turn. An invalidation waits for the requests before it, which may name its key.
 RcRequester::Step RcRequester::ExecuteNext(PollContext& context) {
   SendWqe& wqe = cursor_.wqe();
   if (!wqe.executed) {
@@ -465,8 +461,7 @@ void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
 // `charged`: a retry, for what the same NAK showed to be missing before `psn`.
 void RcRequester::OnSequenceNak(Psn psn, bool charged, PollContext& context) {
   diagnostics_->Count(&Counters::rcvd_seq_err, context.counters);
-  // A second NAK sooner than the first one's resends can have been answered is its copy. A later
-  // one says that they are lost as well.
+  // A NAK sooner than the resends can have been answered is a copy. A later one says they are lost.
   if (psn == nak_psn_ &&
       context.now_ns < nak_at_ns_ + std::max<uint64_t>(1, rtt_.smoothed_ns() / 2)) {
     return;
@@ -606,9 +601,8 @@ void RcRequester::Progress(PollContext& context) {
   }
 }
 
-// An answer that comes a round trip after the probe is the probe's: what it repeated was lost, and
-// the next loss is looked for sooner. One that comes at another time is that of a peer, or a
-// machine, that stood still.
+// An answer a round trip after the probe is the probe's: what it repeated was lost, and the next
+// loss is looked for sooner. One at another time comes from a peer or machine that stood still.
 void RcRequester::OnProbeAnswered(uint64_t now_ns) {
   if (probe_deadline_ns_ == kNever) return;  // none is to follow: the time-out decides
   const uint64_t wait_ns = RetransmissionTimeout::ProbeNs(rtt_, flight_.lowered()) << probes_;
