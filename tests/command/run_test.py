@@ -531,7 +531,7 @@ class RdmaCmTest(RunTest):
         return process["workers"][0]["ports"][0]["rcvd_pkts"]
 
     def test_an_idle_server_takes_little_memory(self):
-        """The limits are a fifth above what was measured: 29.7 MiB and 2,929 page faults."""
+        """The limits are a fifth above the measured values, 29.7 MiB and 2,929 page faults."""
         server = self.start_server("rping", "-s")
         process = pathlib.Path(f"/proc/{server.process.pid}")
         status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())

@@ -86,7 +86,7 @@ class StatTest(CommandTest):
         self.assertEqual((gsi["qpn"], gsi["type"]), (1, "UD"))
         self.assertEqual((rc["type"], rc["state"], rc["peer"]), ("RC", "RTS", CLIENT))
         self.assertGreater(rc["rcvd_pkts"], 0)
-        # The process goes on while it is queried.
+        # The process keeps running while it is queried.
         wait_for("more calls", lambda: self.calls(server) > worker["rpc"]["server/calls_received"])
         shown = self.answered("stat")
         for words in (f"process {server.process.pid}, the-server", "server/calls_received",

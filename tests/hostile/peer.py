@@ -254,8 +254,8 @@ class Connection:
                       remote_qpn=self.remote_qpn)
 
     def next(self, seconds=TIMEOUT_S):
-        """Returns what comes next: ("ack", syndrome), ("message", bytes), or ("end", name of the CM
-        message); None if nothing comes within `seconds`. Refuses RDMA READs and WRITEs."""
+        """Returns the next event: ("ack", syndrome), ("message", bytes), or ("end", name of the CM
+        message); None if there is none within `seconds`. Refuses RDMA READs and WRITEs."""
         give_up = time.monotonic() + seconds
         while (left := give_up - time.monotonic()) > 0:
             packet = self.peer.receive(self._is_mine, left)

@@ -159,7 +159,7 @@ def fio(served):
 
 
 def define(name, work, *wants, frames=BULK, lossy_work=None, deadline_s=300):
-    """Registers a case of `work`, a function of what is served; its capture must have calls with
+    """Registers a case that calls `work` with the served export; its capture must have calls with
     chunks of the procedures `wants`. Also registers a slow case of `lossy_work`, or of `work`, over
     a wire that loses frames."""
     @case(name, directions=(TO_POLLUX,), wants=frames, deadline_s=deadline_s)

@@ -71,7 +71,7 @@ def judge_conformance(evidence, corrupted, checker):
 
 
 def judge(evidence, corrupted, checker):
-    """Returns what is wrong with a capture; `corrupted`: frames were damaged on purpose."""
+    """Returns the errors of a capture; `corrupted`: frames were damaged on purpose."""
     found = judge_icrc(evidence, corrupted)
     found += judge_tshark(evidence, corrupted)
     found += judge_conformance(evidence, corrupted, checker)

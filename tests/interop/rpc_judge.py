@@ -79,7 +79,7 @@ def messages(path):
 
 
 def private_data(evidence):
-    """Returns what is missing of RFC 8797."""
+    """Returns the requirements of RFC 8797 that the capture does not meet."""
     found = []
     for name, at in (("REQ", REQ_DATA_AT), ("REP", REP_DATA_AT)):
         frames = [frame for frame in evidence.frames if name in frame.names]
@@ -150,8 +150,8 @@ def judge_nfs(evidence, client, wants=()):
 
 
 def wrong_recall(all_rows, server, client):
-    """Returns what is missing of a CB_RECALL by the server on the client's connection, and of its
-    answer. `all_rows` have CB_FIELDS."""
+    """Returns the missing parts of a CB_RECALL by the server on the client's connection, and of its
+    reply. `all_rows` have CB_FIELDS."""
     calls, found = {}, []
     for sender, xid, grant, reads, writes, reply, kind, program, procedure, operations in all_rows:
         named = kind != "" and program != "" and \
@@ -174,7 +174,7 @@ NSM_FIELDS = ("ip.src", "rpc.xid", "rpc.msgtyp", "rpc.procedure")
 
 
 def unanswered_notification(all_rows, client):
-    """Returns what is missing of an SM_NOTIFY by the client, and of its answer. `all_rows` have
+    """Returns the missing parts of an SM_NOTIFY by the client, and of its reply. `all_rows` have
     NSM_FIELDS."""
     calls = {xid for sender, xid, kind, procedure in all_rows
              if sender == client and number(kind) == CALL and number(procedure) == SM_NOTIFY}

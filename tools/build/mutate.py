@@ -87,7 +87,7 @@ def cases_of(xml_text):
 
 
 def baseline(tree, rows):
-    """Maps row names to what is wrong with their cases without any mutation."""
+    """Maps row names to the errors of their cases without any mutation."""
     targets = sorted({row.target for row in rows})
     status, output = bazel_test(tree, targets, sorted({row.case for row in rows}), mutated=False)
     if status not in (0, TESTS_FAILED):

@@ -69,9 +69,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(const WorkerConfig& confi
                            static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + config.max_frame_bytes));
   if (worker->packet_pool_ == nullptr) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "worker %u: no memory for %u packet buffers of %u bytes (%s); raise the memory limit of "
-        "the "
-        "process, or --memory",
+        "worker %u: no memory for %u packet buffers of %u bytes (%s); raise the process's memory "
+        "limit or --memory",
         config.index, config.packet_buffers, config.max_frame_bytes, rte_strerror(rte_errno)));
   }
   return worker;
