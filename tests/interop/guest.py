@@ -35,9 +35,13 @@ FIRST_PLACE = Place(MAC, ADDRESS, ADDRESS6, VLAN_ADDRESS)
 # a busy host.
 KERNEL_ARGUMENTS = ("console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=unstable nokaslr "
                     "net.ifnames=0 random.trust_cpu=on audit=0 no_timer_check")
-# Shows queue pairs with their states and PSNs, rxe's nonzero counters, and what netem dropped.
+# Shows queue pairs with their states and PSNs, rxe's nonzero counters, what netem dropped, the
+# processes that cannot be killed with their stacks in the kernel, and the kernel's last messages.
 SHOW_STATE = ("rdma -d resource show qp; grep -Hv '^0$' /sys/class/infiniband/rxe0/ports/1/"
-              "hw_counters/* | sed 's|.*/||'; tc -s qdisc show; true")
+              "hw_counters/* | sed 's|.*/||'; tc -s qdisc show; "
+              "ps -eo pid=,sess=,stat=,comm= | while read -r pid session state name; do "
+              "[[ $state == [DZ]* ]] && echo \"process $pid session $session $state $name:\" "
+              "$(sed 's/+.*//' /proc/$pid/stack); done; dmesg | tail -n 20; true")
 # Frames carry complete checksums and are never larger than the wire's.
 NO_OFFLOADS = ",".join(f"{name}=off" for name in (
     "csum", "guest_csum", "gso", "guest_tso4", "guest_tso6", "guest_ufo", "host_tso4", "host_tso6",
