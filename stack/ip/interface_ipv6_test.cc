@@ -382,7 +382,7 @@ TEST_F(InterfaceIpv6Test, AnAnnouncementMovesANeighbourOnlyIfTheOldOneIsSilent) 
   EXPECT_EQ(State(kPeer6), NeighbourState::kReachable);
   EXPECT_EQ(handle->link->Load().mac, kPeerMac);
   Arrive(Announcement(kPeer6, kOther, /*overrides=*/true));
-  Pass(NeighbourTable::kMaxDoubtRequests * NeighbourTable::kDoubtRetryNs);
+  Pass(NeighbourTable::kMaxRequests * NeighbourTable::kDoubtRetryNs);
   Arrive(Na(kPeer6, kOther));
   EXPECT_EQ(handle->link->Load().mac, kOther);
 }

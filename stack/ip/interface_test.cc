@@ -310,12 +310,12 @@ TEST_F(InterfaceTest, ATakenOverAddressMovesOnceTheOldHostIsSilent) {
   const uint64_t word = handle->link->word();
   link_.sent.clear();
   // However often it announces itself.
-  for (int i = 0; i < 2 * NeighbourTable::kMaxDoubtRequests; ++i) {
+  for (int i = 0; i < 2 * NeighbourTable::kMaxRequests; ++i) {
     Arrive(Arp(wire::kArpRequest, kPeer, kOtherMac, kPeer, wire::kBroadcastMac));
     Pass(NeighbourTable::kDoubtRetryNs / 2);
   }
-  ASSERT_EQ(link_.sent.size(), NeighbourTable::kMaxDoubtRequests + 1u);
-  for (int i = 0; i < NeighbourTable::kMaxDoubtRequests; ++i) {
+  ASSERT_EQ(link_.sent.size(), NeighbourTable::kMaxRequests + 1u);
+  for (int i = 0; i < NeighbourTable::kMaxRequests; ++i) {
     TakeArp();
     EXPECT_EQ(last_.destination, kPeerMac);
   }
@@ -425,8 +425,8 @@ TEST_F(InterfaceTest, ATimeoutProbesTheKnownAddressImmediately) {
   // One that is silent gives way to whoever has its address now.
   Pass(NeighbourTable::kRetryNs);
   suspect();
-  Pass(NeighbourTable::kMaxDoubtRequests * NeighbourTable::kDoubtRetryNs);
-  ASSERT_EQ(link_.sent.size(), NeighbourTable::kMaxDoubtRequests + 1u);
+  Pass(NeighbourTable::kMaxRequests * NeighbourTable::kDoubtRetryNs);
+  ASSERT_EQ(link_.sent.size(), NeighbourTable::kMaxRequests + 1u);
   Arrive(Arp(wire::kArpReply, kPeer, kOtherMac, kOurs));
   EXPECT_EQ(handle->link->Load().mac, kOtherMac);
 }

@@ -17,6 +17,9 @@ namespace {
 using transport::Drop;
 using transport::PollContext;
 
+// A known neighbour is asked directly first, then everyone is: it may have moved to another MAC.
+constexpr int kMaxConfirmations = 2 * NeighbourTable::kMaxRequests;
+
 void SendTo(const MacAddress& mac, rte_mbuf* frame, PollContext& context) {
   std::memcpy(rte_pktmbuf_mtod(frame, uint8_t*), mac.data(), mac.size());
   context.egress.Push(frame, context.now_ns);
@@ -294,8 +297,7 @@ void NeighbourTable::Doubt(uint16_t index, PollContext& context) {
 
 void NeighbourTable::AskAgain(uint16_t index, PollContext& context) {
   Entry& entry = entries_[index];
-  const bool directly =
-      entry.state == NeighbourState::kProbe && entry.requests < MaxDirectRequests(entry);
+  const bool directly = entry.state == NeighbourState::kProbe && entry.requests < kMaxRequests;
   ++entry.requests;
   Arm(entry, context.now_ns + (directly && entry.in_doubt ? kDoubtRetryNs : kRetryNs));
   solicitor_->Solicit(entry.address, directly ? &entry.mac : nullptr, context);
@@ -437,10 +439,7 @@ void NeighbourTable::Expire(uint16_t index, PollContext& context, Callbacks* fai
       if (!entry.in_doubt && HasProgressed(entry, context)) {
         return Confirm(index, entry.mac, context);
       }
-      // A known neighbour is asked directly first, then all hosts are: it may have another MAC now.
-      if (entry.requests < MaxDirectRequests(entry) + kMaxRequests) {
-        return AskAgain(index, context);
-      }
+      if (entry.requests < kMaxConfirmations) return AskAgain(index, context);
       return Fail(index, context);
     case NeighbourState::kReachable:
       if (entry.references > 0) {

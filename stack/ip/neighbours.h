@@ -64,11 +64,8 @@ class NeighbourTable {
   static constexpr uint32_t kMaxCallbacks = 4096;
   static constexpr int kMaxRequests = 3;
   static constexpr uint64_t kRetryNs = 1'000'000'000;
-  // The number of requests to a MAC address that is in doubt, and the interval between them. If
-  // another host has taken over the IP address, traffic to it waits until these requests have
-  // failed. If the old host is only busy, it has a second to answer: with 40 runnable processes on
-  // two CPUs, 0.3 s were not always enough.
-  static constexpr int kMaxDoubtRequests = 10;
+  // The interval between requests to a MAC address that is in doubt. If another host has taken over
+  // the IP address, traffic to it waits until these requests have failed.
   static constexpr uint64_t kDoubtRetryNs = 100'000'000;
   // An entry stays confirmed for a random time between this and twice this, so that the hosts of a
   // rack that started together do not all solicit at the same time.
@@ -200,13 +197,9 @@ class NeighbourTable {
   void Use(uint16_t index, transport::PollContext& context);
   void Ask(uint16_t index, NeighbourState state, transport::PollContext& context);
   void AskAgain(uint16_t index, transport::PollContext& context);
-  // How many requests of a probe go to the known MAC address only, before all hosts are asked.
-  static int MaxDirectRequests(const Entry& entry) {
-    return entry.in_doubt ? kMaxDoubtRequests : kMaxRequests;
-  }
   // Whether the last request of a probe went to the known MAC address only.
   static bool IsAskedDirectly(const Entry& entry) {
-    return entry.state == NeighbourState::kProbe && entry.requests <= MaxDirectRequests(entry);
+    return entry.state == NeighbourState::kProbe && entry.requests <= kMaxRequests;
   }
   bool HearUnasked(uint16_t index, const MacAddress& mac, transport::PollContext& context);
   void Doubt(uint16_t index, transport::PollContext& context);
