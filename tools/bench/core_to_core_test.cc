@@ -31,6 +31,10 @@ TEST(CoreToCoreTest, AbsentCpusHaveNoCost) {
   EXPECT_FALSE(PinThread(-1));
 }
 
+TEST(CoreToCoreTest, ARoundWithoutEndStopsAtTheTimeLimit) {
+  EXPECT_EQ(CoreToCoreNs(UsableCpus(), uint64_t{1} << 50).has_value(), UsableCpus().size() > 1);
+}
+
 TEST(CoreToCoreTest, DistanceFollowsTheMeasuredTimes) {
   EXPECT_EQ(DistanceOf({"ns", {}}), CoreDistance::kUnmeasured);
   EXPECT_EQ(DistanceOf({"ns", {110, 120}}), CoreDistance::kNear);
