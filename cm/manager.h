@@ -142,9 +142,9 @@ class Manager {
   using Path = cm::Path;
   virtual Path QueryPath(const Id& id) const = 0;
 
-  // For queue pairs whose state the user changes instead of CM, named in Connect() or Accept()
-  // (ConnectionParam::qp_num): returns the attributes for the state in attr->qp_state (INIT, RTR or
-  // RTS), and in `mask` which of them ModifyQp() takes. qp_access_flags must be added by the user.
+  // For queue pairs whose state the user changes instead of CM (ConnectionParam::qp_num in
+  // Connect() or Accept()). Fills `attr` for the state in attr->qp_state (INIT, RTR or RTS), and
+  // `mask` with the attributes that ModifyQp() takes then. The user must add qp_access_flags.
   // INIT is available at any time, RTR and RTS from CONNECT_REQUEST or CONNECT_RESPONSE on,
   // FailedPrecondition before. The queue pair must be in RTS when Accept() is called.
   // InvalidArgument for other states. Source: rdma_init_qp_attr(3).

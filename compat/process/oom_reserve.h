@@ -8,8 +8,8 @@ namespace pollux::compat {
 
 // Pollux does not catch the exception that operator new throws if the heap is exhausted: the
 // process would end. Calls that create objects therefore check for memory before they start
-// (MemoryFor), and the small allocations that they and the threads driving the worker still make
-// while memory is short use MemoryReserve.
+// (MemoryFor). While memory is short, these calls and the threads that drive the worker still make
+// small allocations; MemoryReserve serves those.
 
 // Fills the reserve and installs a new-handler, the first time in a process. The handler gives
 // memory of the reserve to threads that drive the worker (`drives` returns true on them) and to

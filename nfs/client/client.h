@@ -47,8 +47,8 @@ class Client {
     // For the eligible result (READ, READLINK), as large as it may become. A short result may come
     // in the message instead; the decoded result points to it.
     absl::Span<uint8_t> item;
-    // The maximum size of the results in XDR bytes, if the arguments set a lower one than the
-    // binding (READDIR, READDIRPLUS): the status and the bytes that `count` allows.
+    // The maximum size of the results in XDR bytes (the status, and the bytes that `count` allows),
+    // for calls whose arguments set a lower limit than the binding does (READDIR, READDIRPLUS).
     uint32_t max_result_bytes = 0;
   };
   // `results` is valid during the callback, and not null if the status is OK. The caller must check

@@ -29,7 +29,7 @@ struct Counters {
   uint64_t bad_rpc_replies = 0;       // message without an RPC reply of its XID: the call fails
   uint64_t errors_received = 0;       // RDMA_ERROR
   uint64_t remote_invalidations = 0;  // replies that invalidated memory of their calls
-  uint64_t bad_invalidations = 0;     // of other memory, or by a call: the connection is ended
+  uint64_t bad_invalidations = 0;     // of memory not offered, or by a call: the connection ends
   uint64_t connections_silent = 0;    // ended because a call had no reply
   // Responder
   uint64_t calls_received = 0;

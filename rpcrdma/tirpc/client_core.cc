@@ -29,12 +29,12 @@ absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Create(const Host& host,
 ClientCore::ClientCore(const Host& host, const SocketAddress& server)
     : host_(host),
       server_(server),
-      goodbye_timer_(&ClientCore::OnGoodbyeTimeout, this),
+      disconnect_timer_(&ClientCore::OnDisconnectTimeout, this),
       timer_(&ClientCore::OnTimeout, this) {}
 
 ClientCore::~ClientCore() {
   awaits_connection_ = false;
-  on_goodbye_ = nullptr;
+  on_disconnected_ = nullptr;
   client_.reset();
 }
 
@@ -85,17 +85,17 @@ void ClientCore::OnTimeout(void* core, uint64_t /*now_ns*/) {
 
 void ClientCore::Disconnect(absl::AnyInvocable<void()> done) {
   if (!client_->connected()) return done();
-  on_goodbye_ = std::move(done);
-  host_.worker->wheel().Arm(goodbye_timer_, host_.worker->now_ns() + kGoodbyeNs);
+  on_disconnected_ = std::move(done);
+  host_.worker->wheel().Arm(disconnect_timer_, host_.worker->now_ns() + kDisconnectTimeoutNs);
   client_->Disconnect();
 }
 
 void ClientCore::OnEnded() {
-  goodbye_timer_.Cancel();
-  if (on_goodbye_) std::exchange(on_goodbye_, nullptr)();
+  disconnect_timer_.Cancel();
+  if (on_disconnected_) std::exchange(on_disconnected_, nullptr)();
 }
 
-void ClientCore::OnGoodbyeTimeout(void* core, uint64_t /*now_ns*/) {
+void ClientCore::OnDisconnectTimeout(void* core, uint64_t /*now_ns*/) {
   static_cast<ClientCore*>(core)->OnEnded();
 }
 

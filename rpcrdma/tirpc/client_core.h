@@ -51,8 +51,9 @@ class ClientCore {
   // `request` and all memory to which it refers must remain valid until `done`.
   void Call(const oncrpc::CallRequest* request, Outcome* outcome, absl::AnyInvocable<void()> done);
   // Ends the connection (DREQ). `done` is called once: when the server has answered the DREQ, or
-  // after kGoodbyeNs. A call in progress ends first. Only the destructor may be called afterwards.
-  static constexpr uint64_t kGoodbyeNs = 2'000'000'000;
+  // after kDisconnectTimeoutNs. A call in progress ends first. Only the destructor may be called
+  // afterwards.
+  static constexpr uint64_t kDisconnectTimeoutNs = 2'000'000'000;
   void Disconnect(absl::AnyInvocable<void()> done);
   // Counts bytes of items that the CLIENT has copied.
   void CountCopied(uint64_t bytes) { client_->CountCopied(bytes); }
@@ -70,15 +71,15 @@ class ClientCore {
   void End(absl::Status status);
   void OnEnded();
   static void OnTimeout(void* core, uint64_t now_ns);
-  static void OnGoodbyeTimeout(void* core, uint64_t now_ns);
+  static void OnDisconnectTimeout(void* core, uint64_t now_ns);
 
   Host host_;
   SocketAddress server_;
   std::unique_ptr<Client> client_;
   bool connecting_ = false;
   // The argument of Disconnect().
-  absl::AnyInvocable<void()> on_goodbye_;
-  engine::Timer goodbye_timer_;
+  absl::AnyInvocable<void()> on_disconnected_;
+  engine::Timer disconnect_timer_;
   // The state of the request in progress.
   bool awaits_connection_ = false;
   uint64_t deadline_ns_ = 0;                      // 0: none

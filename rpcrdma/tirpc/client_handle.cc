@@ -81,7 +81,7 @@ Living& AllLiving() {
 
 // Servers would wait for replies to be acknowledged, and log it, where the kernel's sockets close
 // with the process.
-void SayGoodbye() {
+void DisconnectAll() {
   Living& living = AllLiving();
   const std::lock_guard<std::mutex> lock(living.mutex);
   std::vector<std::pair<ClientHandle*, std::shared_ptr<Signal>>> ended;
@@ -97,7 +97,7 @@ void UnlockLiving() { AllLiving().mutex.unlock(); }
 
 void Remember(ClientHandle* handle) {
   static const bool asked = [] {
-    return std::atexit(SayGoodbye) == 0 &&
+    return std::atexit(DisconnectAll) == 0 &&
            pthread_atfork(LockLiving, UnlockLiving, UnlockLiving) == 0;
   }();
   Living& living = AllLiving();

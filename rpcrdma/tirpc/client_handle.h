@@ -41,9 +41,10 @@ using FindUpperLayer = UpperLayer (*)(uint32_t program, uint32_t version);
 //  - clnt_control() supports CLSET_TIMEOUT, all CLGET_ requests except CLGET_FD and
 //    CLGET_RETRY_TIMEOUT, CLSET_XID, CLSET_PROG, CLSET_VERS, and CLSET_FD_CLOSE and
 //    CLSET_FD_NCLOSE, which have no effect.
-//  - An eligible result is placed by RDMA WRITE in memory to which the results' structure then
-//    points, if its pointer was null. That memory has the size that the binding allows and lasts
-//    until clnt_freeres() or xdr_free(). A structure that points to the user's memory gets a copy.
+//  - If the pointer in the results' structure is null, an eligible result is placed by RDMA WRITE
+//    in memory that the pointer is then set to. That memory has the size that the binding allows
+//    and lasts until clnt_freeres() or xdr_free(). If the pointer is set, the result is copied to
+//    where it points.
 //  - If the server does not know a security context (RPC_AUTHERROR, RPCSEC_GSS_CREDPROBLEM), the
 //    program must create it again, as with any transport of libtirpc; servers keep contexts per
 //    connection.

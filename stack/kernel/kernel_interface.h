@@ -17,7 +17,7 @@ namespace pollux::kernel {
 
 // Also binds UDP port 4791 on the interface, without ever reading from it: a kernel with a socket
 // there sends no ICMP port unreachable to Pollux's peers. Workers that share the interface have one
-// object each; the first one holds the port.
+// object each; only the first one binds that UDP port.
 class KernelInterface final : public ip::HostInterface {
  public:
   // Errors: NotFound (no such interface), AlreadyExists (UDP port 4791 is in use on it: by Linux's

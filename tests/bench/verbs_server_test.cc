@@ -83,7 +83,7 @@ class VerbsServerTest : public testing::Test {
 };
 
 // A client is killed while the server answers it; the next one comes before the server has given
-// up to hear its goodbye.
+// up waiting for its DREQ.
 TEST_F(VerbsServerTest, ADeadClientDoesNotEndTheNextClient) {
   Client one(one_, managers_[1].get(), at_);
   ASSERT_TRUE(RunUntil([&] { return one.established && server_->served() == 1; }));

@@ -61,7 +61,7 @@ def at_port(bench, kind, rate):
     before = rxe_counters(bench)
     answer = exchange(bench, PINGS[rate], SIZE,
                       arguments=("--impair", f"{kind}={rate},seed={bench.port.number}"),
-                      goodbye_lost=kind in LOSES_FRAMES)
+                      dreq_may_be_lost=kind in LOSES_FRAMES)
     for way in ("sent", "received"):
         need(answer["impaired"][way][COUNTER_OF[kind]] > 0, f"no frame {way} was {kind}: {answer}")
     if kind != "dup":
@@ -73,7 +73,7 @@ def in_guest(bench, kind, rate):
     before = rxe_counters(bench)
     bench.guest.run(BY_NETEM.format(netem=NETEM[kind].format(percent=rate * 100)), bench.deadline)
     pings = REORDERED_PINGS if kind == "reorder" else PINGS
-    answer = exchange(bench, pings[rate], SIZE, goodbye_lost=kind in LOSES_FRAMES)
+    answer = exchange(bench, pings[rate], SIZE, dreq_may_be_lost=kind in LOSES_FRAMES)
     # Duplicates need no recovery, and neither side counts a repeated response.
     if kind != "dup":
         recovered(bench, before, answer)

@@ -57,10 +57,10 @@ def serve_in_guest(bench, arguments):
     return server
 
 
-def end_of_server(bench, server, count, goodbye_lost):
+def end_of_server(bench, server, count, dreq_may_be_lost):
     """Returns what our server printed. Linux does not repeat a lost DREQ after the program that
     disconnected has exited; the server then detects the end itself, after its last ping."""
-    if not goodbye_lost or server.wait(bench.deadline) == 0:
+    if not dreq_may_be_lost or server.wait(bench.deadline) == 0:
         return bench.pollux_json(server)
     answer = bench.pollux_json(server, status=1)
     need(answer["pings"] == count and "no longer answers" in answer["error"],
@@ -69,10 +69,10 @@ def end_of_server(bench, server, count, goodbye_lost):
 
 
 def exchange(bench, count, size, arguments=(), server_address=None, guest_address=None,
-             goodbye_lost=False):
+             dreq_may_be_lost=False):
     """Runs rping in the bench's direction and returns what pollux printed as JSON. Pollux cannot
-    print both its text and its counters, so the text is checked in the guest. `goodbye_lost`: the
-    guest's DREQ may be lost."""
+    print both its text and its counters, so the text is checked in the guest. `dreq_may_be_lost`:
+    by the wire, if the guest sends it."""
     if bench.to_linux:
         address = guest_address or bench.guest_address
         server = serve_in_guest(bench, f"-a {address} -S {size} -v -V")
@@ -88,7 +88,7 @@ def exchange(bench, count, size, arguments=(), server_address=None, guest_addres
             guest_rping(bench, f"-c -a {server_address or bench.port.address} -S {size} "
                                f"-C {count} -v -V"), bench.deadline)
         check_lines("the guest", output, "ping data: ", count, size)
-        answer = end_of_server(bench, server, count, goodbye_lost)
+        answer = end_of_server(bench, server, count, dreq_may_be_lost)
     need(answer["ok"] and answer["pings"] == count, f"pollux counted {answer}")
     return answer
 

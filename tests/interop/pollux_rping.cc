@@ -132,7 +132,7 @@ absl::Status RunRping(const RpingOptions& options, const SocketAddress& endpoint
   absl::Status status;
   if (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     node.Run([&] { (*made)->Stop(); });
-    result.wait_for(std::chrono::seconds(kGoodbyeSeconds));
+    result.wait_for(std::chrono::seconds(kDisconnectSeconds));
     status = absl::CancelledError("interrupted");
   } else {
     status = result.get();
@@ -162,10 +162,10 @@ absl::StatusOr<std::vector<Gid>> AddressesOf(const RpingOptions& options) {
 
 using RpingServers = std::vector<std::unique_ptr<RpingServer>>;
 
-void Goodbye(Node& node, const RpingServers& servers) {
+void DisconnectClients(Node& node, const RpingServers& servers) {
   constexpr int kTickMs = 10;
   node.RunOnEach([&](uint32_t core) { servers[core]->Shutdown(); });
-  for (int ms = 0; ms < kGoodbyeSeconds * 1000; ms += kTickMs) {
+  for (int ms = 0; ms < kDisconnectSeconds * 1000; ms += kTickMs) {
     size_t clients = 0;
     node.RunOnEach([&](uint32_t core) { clients += servers[core]->clients(); });
     if (clients == 0) return;
@@ -196,7 +196,7 @@ absl::Status ServeMany(const RpingOptions& options, const SocketAddress& local, 
   if (!status.ok()) return status;
   std::fprintf(stderr, "listening on port %u\n", static_cast<unsigned>(options.service_port));
   status = StayUntilInterrupted(node);
-  Goodbye(node, servers);
+  DisconnectClients(node, servers);
   node.RunOnEach([&](uint32_t core) {
     served->clients += servers[core]->served();
     served->pings += servers[core]->pings();

@@ -142,7 +142,7 @@ void VerbsConnection::Serve(cm::Id* id, const cm::ConnectionParam& offered) {
 void VerbsConnection::Replace() {
   DropPeer();
   established_ = false;
-  ask_at_ns_ = replace_at_ns_ = goodbye_by_ns_ = UINT64_MAX;
+  ask_at_ns_ = replace_at_ns_ = disconnect_deadline_ns_ = UINT64_MAX;
   Serve(std::exchange(next_, nullptr), next_offered_);
 }
 
@@ -198,7 +198,7 @@ void VerbsConnection::Disconnect() {
   if (!established_ || !manager_->Disconnect(id_).ok()) {
     return End(absl::CancelledError("ended before the connection was established"));
   }
-  goodbye_by_ns_ = worker_->now_ns() + kGoodbyeNs;
+  disconnect_deadline_ns_ = worker_->now_ns() + kDisconnectTimeoutNs;
 }
 
 absl::StatusOr<memory::MemoryRegion> VerbsConnection::Register(void* address, uint64_t length,
@@ -273,7 +273,7 @@ void VerbsConnection::AskWhetherPeerLives() {
 }
 
 bool VerbsConnection::Poll(uint64_t now_ns) {
-  if (now_ns >= goodbye_by_ns_) End(absl::OkStatus());
+  if (now_ns >= disconnect_deadline_ns_) End(absl::OkStatus());
   const bool busy = Drain();
   if (now_ns >= replace_at_ns_ && !ended_) Replace();
   if (now_ns >= ask_at_ns_ && !ended_) AskWhetherPeerLives();

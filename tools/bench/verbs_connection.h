@@ -70,10 +70,10 @@ class VerbsConnection final : public engine::Poller {
   VerbsConnection(const VerbsConnection&) = delete;
   VerbsConnection& operator=(const VerbsConnection&) = delete;
 
-  // Sends a DREQ. OnEnded() follows when the peer replies, or after kGoodbyeNs, because a peer that
-  // is gone never replies. A connection that is not established yet ends at once.
+  // Sends a DREQ. OnEnded() follows when the peer replies, or after kDisconnectTimeoutNs, because a
+  // peer that is gone never replies. If the connection is not yet established, it ends at once.
   void Disconnect();
-  static constexpr uint64_t kGoodbyeNs = 12'000'000'000;  // enough for two more DREQs
+  static constexpr uint64_t kDisconnectTimeoutNs = 12'000'000'000;  // enough for two more DREQs
   // A peer that has been silent for this long is probed by an RDMA WRITE of 0 bytes. If it does not
   // acknowledge it, the connection ends (Unavailable). A Linux program that disconnects and exits
   // sends its DREQ only once; if that is lost, nothing else would show that the peer is gone.
@@ -122,7 +122,7 @@ class VerbsConnection final : public engine::Poller {
   bool active_ = false;
   bool established_ = false;
   bool ended_ = false;
-  uint64_t goodbye_by_ns_ = UINT64_MAX;
+  uint64_t disconnect_deadline_ns_ = UINT64_MAX;
   uint64_t ask_at_ns_ = UINT64_MAX;
   cm::Id* next_ = nullptr;  // replaces the peer if that one stays silent
   cm::ConnectionParam next_offered_;

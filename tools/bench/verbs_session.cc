@@ -57,7 +57,7 @@ void VerbsSession::Keep(size_t count) {
       clients_[i]->Disconnect([&gone, i, count] { gone[i - count].set_value(); });
     });
   }
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(kGoodbyeSeconds);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(kDisconnectSeconds);
   for (std::promise<void>& one : gone) one.get_future().wait_until(until);
   for (size_t i = count; i < clients_.size(); ++i) {
     node_.Run(CoreOf(i), [&, i] { clients_[i].reset(); });

@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const Sock
 
 void End(Node& node, std::unique_ptr<FileServer> server) {
   if (server == nullptr) return;
-  SayGoodbye(
+  DisconnectAndDestroy(
       node, [&](auto done) { server->Shutdown(std::move(done)); }, [&] { server.reset(); });
 }
 

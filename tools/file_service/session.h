@@ -17,7 +17,7 @@
 namespace pollux::tools {
 
 // The time for which to wait for the reply to a DREQ; a peer that is gone never replies.
-inline constexpr int kGoodbyeSeconds = 5;
+inline constexpr int kDisconnectSeconds = 5;
 
 // Prints every CM message that the node sends and receives on standard error, decoded.
 void PrintCmExchange(Node& node);
@@ -34,19 +34,19 @@ absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const Sock
 // `begin` starts the disconnection and calls the callback that it receives when that has ended. If
 // it does not end in time, `destroy` runs with the callback still held, and must release it.
 template <class Begin, class Destroy>
-void SayGoodbye(Node& node, Begin begin, Destroy destroy) {
+void DisconnectAndDestroy(Node& node, Begin begin, Destroy destroy) {
   std::promise<void> gone;
   node.Run([&] { begin([&gone] { gone.set_value(); }); });
-  gone.get_future().wait_for(std::chrono::seconds(kGoodbyeSeconds));
+  gone.get_future().wait_for(std::chrono::seconds(kDisconnectSeconds));
   node.Run(destroy);
 }
 
-// Disconnects, waits at most kGoodbyeSeconds for the peers' replies, and destroys the object. Null
-// is allowed.
+// Disconnects, waits at most kDisconnectSeconds for the peers' replies, and destroys the object.
+// Null is allowed.
 template <class Client>
 void End(Node& node, std::unique_ptr<Client> client) {
   if (client == nullptr) return;
-  SayGoodbye(
+  DisconnectAndDestroy(
       node, [&](auto done) { client->Disconnect(std::move(done)); }, [&] { client.reset(); });
 }
 void End(Node& node, std::unique_ptr<FileServer> server);

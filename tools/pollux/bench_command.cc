@@ -63,7 +63,7 @@ absl::Status ServeMeasurements(const BenchOptions& options) {
   std::vector<std::unique_ptr<VerbsServer>> verbs(node.cores());
   const absl::Cleanup end = [&] {
     node.RunOnEach([&](uint32_t core) { verbs[core].reset(); });
-    (*calls)->Goodbye();
+    (*calls)->Disconnect();
   };
   absl::Status status;
   node.RunOnEach([&](uint32_t core) {
@@ -192,10 +192,11 @@ int BenchCommand(int argc, char** argv) {
       "Measures NULL RPCs, 1 MiB blocks by RPC, and SEND, RDMA WRITE and READ of every size\n"
       "between this machine and one where `pollux bench --server` runs: the latency of one\n"
       "operation at a time, then the rate of many at once; then SENDs on several queue pairs\n"
-      "(of --cores), and small messages beside bulk. The latency of a SEND is a round trip: the\n"
-      "server answers with a SEND. That of a WRITE or READ ends with its completion. All of this\n"
-      "is repeated in several passes. The report has medians, lows and highs, and verdicts for\n"
-      "ratios that have a target. Around each measurement the client measures the cost of passing\n"
+      "(distributed over --cores), and small messages while large ones are sent. The latency of\n"
+      "a SEND is a round trip: the server answers with a SEND. That of a WRITE or READ ends with\n"
+      "its completion. All of this is repeated in several passes. The report has medians, lows\n"
+      "and highs, and verdicts for ratios that have a target. Around each measurement the client "
+      "measures the cost of passing\n"
       "a cache line between two of its cores; passes with near and with far cores are reported\n"
       "separately.");
   DeclareRemoteOptions(options, &bench.remote);

@@ -81,7 +81,7 @@ int DecodeCommand(int argc, char** argv) {
       "Prints the frames of capture files (pcap or pcapng, gzip or not; - is standard\n"
       "input): one line per frame, followed by the headers, CM messages, RFC 8797 private\n"
       "data and RPC-over-RDMA headers of RoCEv2 and RoCEv1 packets. Checks ICRCs, except for\n"
-      "frames that a snap length cut (\"cut\" in the totals), and packets with IPv4\n"
+      "frames truncated by a snap length (\"cut\" in the totals), and packets with IPv4\n"
       "options or IPv6 extension headers (\"unchecked\"). The line of a frame that fails ends\n"
       "with \"!!\" and the reason. The exit status is 1 if a frame fails or a file cannot be\n"
       "read.");

@@ -45,13 +45,13 @@ uint64_t FileServers::calls() {
   return calls;
 }
 
-void FileServers::Goodbye() {
+void FileServers::Disconnect() {
   // Kept by the servers' callbacks, should their clients answer too late.
   const auto gone = std::make_shared<std::vector<std::promise<void>>>(servers_.size());
   node_->RunOnEach([&](uint32_t core) {
     servers_[core]->Shutdown([gone, core] { (*gone)[core].set_value(); });
   });
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(kGoodbyeSeconds);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(kDisconnectSeconds);
   for (std::promise<void>& one : *gone) one.get_future().wait_until(give_up);
 }
 

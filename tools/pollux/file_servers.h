@@ -34,8 +34,8 @@ class FileServers {
   FileServers& operator=(const FileServers&) = delete;
 
   uint64_t calls();
-  // Disconnects, and waits at most kGoodbyeSeconds for the clients' replies.
-  void Goodbye();
+  // Disconnects, and waits at most kDisconnectSeconds for the clients' replies.
+  void Disconnect();
 
  private:
   explicit FileServers(Node* node) : node_(node) {}

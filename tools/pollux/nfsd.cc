@@ -169,7 +169,7 @@ bool WaitFor(Node& node, int seconds, const std::function<bool()>& done) {
 // Clients are told; the calls that storage has not answered end first.
 void End(Node& node, const nfs::ServedExports& exports, std::unique_ptr<nfs::Server> server) {
   node.Run([&] { server->Shutdown(); });
-  WaitFor(node, kGoodbyeSeconds, [&] { return server->connections() == 0; });
+  WaitFor(node, kDisconnectSeconds, [&] { return server->connections() == 0; });
   const auto busy = [&] { return server->busy() + exports.control_work(); };
   if (!WaitFor(node, kStorageSeconds, [&] { return busy() == 0; })) {
     std::fprintf(stderr,

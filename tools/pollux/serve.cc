@@ -64,7 +64,7 @@ absl::Status Serve(const ServeOptions& options, ServedFiles* served) {
   const absl::Status status = StayUntilInterrupted(node);
   registration.reset();
   served->calls = (*servers)->calls();
-  (*servers)->Goodbye();
+  (*servers)->Disconnect();
   served->counters = node.Counters();
   return status;
 }

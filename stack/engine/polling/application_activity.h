@@ -58,8 +58,7 @@ class ApplicationActivity {
   // to sleep; if one already is, it does not sleep at all.
   void Nap(uint64_t ns);
   // The same, but it sleeps even if application threads already sleep, until another one is about
-  // to sleep. It does not sleep at all if another one has announced that since `announced` was
-  // read.
+  // to sleep. If announced() has changed since `announced` was read, it does not sleep at all.
   void Sleep(uint64_t ns, uint32_t announced);
   // How often a thread was about to sleep. Read it before the turn after which Sleep() is called.
   uint32_t announced() const { return announced_.load(); }

@@ -24,7 +24,7 @@ constexpr bool IsLarge(uint32_t message_bytes) { return message_bytes > 1024; }
 // packets that are acknowledged, so that it settles near n / 2; without losses it is kMax.
 class InFlightWindow {
  public:
-  static constexpr uint32_t kMax = 128;  // as rxe's: its sockets hold no more
+  static constexpr uint32_t kMax = 128;  // as many as Linux's rxe has in flight
   static constexpr uint32_t kMin = 8;
   static constexpr uint32_t kAcksAFlight = 4;  // requested; losing one does not stall the sender
 

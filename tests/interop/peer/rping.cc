@@ -196,7 +196,7 @@ void Rping::FinishPing() {
   if (options_.on_ping) options_.on_ping(Text(sink_));
   ++pings_;
   if (options_.count == 0 || pings_ < options_.count) return BeginPing();
-  Enter(Step::kGoodbye);
+  Enter(Step::kDisconnecting);
   connection_->Disconnect();
 }
 
@@ -240,7 +240,7 @@ void Rping::OnEnded(const absl::Status& status) {
   if (!status.ok()) return Done(status);
   // A client leaves between two pings.
   const bool complete =
-      is_client_ ? step_ == Step::kGoodbye : step_ == Step::kSourceAdvertised && pings_ > 0;
+      is_client_ ? step_ == Step::kDisconnecting : step_ == Step::kSourceAdvertised && pings_ > 0;
   Done(complete ? absl::OkStatus()
                 : absl::AbortedError(absl::StrCat("disconnected in the midst of ping ", pings_)));
 }

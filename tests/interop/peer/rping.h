@@ -62,7 +62,7 @@ class Rping final : private VerbsConnection::User {
     kWriteDone,         // server: its own WRITE
     kSourceTaken,       // client: the server's reply to its first message
     kSinkFilled,        // client: the server's reply to its second message
-    kGoodbye,           // the end of the connection, which this side has requested
+    kDisconnecting,     // the end of the connection, which this side has requested
     kEnd,
   };
   // A buffer of the peer, as advertised in a message.
