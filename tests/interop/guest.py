@@ -98,9 +98,11 @@ class Command:
         self.guest.run(f"pkill -9 -s $(cat /host/run/{self.base.name}.pid); true", deadline)
 
     def end(self, deadline):
-        """Does the same as kill(), and waits until the processes and their resources are gone."""
+        """Does the same as kill(), and waits until the processes have released their resources.
+        Those that have, but are still zombies, do not count: bash, the guest's init, sometimes
+        stops reaping."""
         self.guest.run(f"session=$(cat /host/run/{self.base.name}.pid); "
-                       "while pkill -9 -s $session; do sleep 0.02; done", deadline)
+                       "while pkill -9 -r D,R,S,T -s $session; do sleep 0.02; done", deadline)
 
 
 class Guest:

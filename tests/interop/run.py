@@ -16,8 +16,12 @@ import argparse
 import fnmatch
 import importlib
 import json
+import multiprocessing
+import multiprocessing.connection
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,7 +31,7 @@ import guest as guests
 import image
 import network
 from case import CASES, Bench
-from process import CaseFailure, CaseSkipped, is_root
+from process import CaseFailure, CaseSkipped, die_with_parent, is_root
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -41,6 +45,9 @@ LIBRARIES = ("libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1", "libpoll
 NEEDED = ("ip", "tcpdump", "tshark", "qemu-system-x86_64", "debootstrap", "mksquashfs", "cpio",
           "modprobe")
 MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))
+# One per CPU: an emulated guest keeps one busy.
+MAX_GUESTS = 4
+FORK = multiprocessing.get_context("fork")
 CONSOLE_LINES = 15
 ERROR_LINES = 15
 
@@ -150,8 +157,8 @@ def explain(bench, guest, reason):
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 
-def run_one(table, the_case, direction, port, guest, tools, folder, keep):
-    table.begin((the_case.name, direction, port.kind))
+def run_one(the_case, direction, port, guest, tools, folder, keep):
+    """Returns the case's result, its duration in seconds and the reason if it did not pass."""
     folder.mkdir()
     bench = Bench(the_case, direction, port, guest, tools, folder)
     begun = time.monotonic()
@@ -164,11 +171,85 @@ def run_one(table, the_case, direction, port, guest, tools, folder, keep):
     except (CaseFailure, ValueError, RuntimeError, KeyError, OSError,
             subprocess.SubprocessError) as failure:
         result, reason = "FAILED", f"{failure}" or type(failure).__name__
-    table.add(the_case.name, direction, port.kind, result, time.monotonic() - begun, reason)
+    seconds = time.monotonic() - begun
     if result == "FAILED":
         explain(bench, guest, reason)
     elif not keep:
         shutil.rmtree(folder)
+    return result, seconds, reason
+
+
+def work(number, plan, taken, reports, tools, built, folder, keep):
+    """The main function of a process with a guest, in a network namespace of its own. It runs the
+    cases that no other worker has taken (`taken`: their number), and sends what it does to
+    `reports`: ("begin", index), ("result", index, result, seconds, reason), and if it must give up
+    ("skip" or "fail", reason)."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    folder = folder / f"guest{number}"
+    folder.mkdir()
+    try:
+        network.enter()
+        plugger = network.Plugger()
+        guest = guests.Guest(built, folder, network.GUEST_TAP,
+                             {"init": HERE / "guest_init.sh", "peer": tools["peer"]})
+        try:
+            guest.start()
+            while (index := take(taken)) < len(plan):
+                one, direction, port = plan[index]
+                reports.send(("begin", index))
+                way = "out" if direction == "pollux -> linux" else "in"
+                reports.send(("result", index, *run_one(
+                    one, direction, port, guest, tools,
+                    folder / f"{one.name}-{way}-{port.kind}", keep)))
+        finally:
+            guest.stop()
+            plugger.close()
+    except CaseSkipped as skip:
+        reports.send(("skip", str(skip)))
+    except (image.ImageError, CaseFailure) as failure:
+        reports.send(("fail", str(failure)))
+
+
+def take(taken):
+    """Returns the index of the next case."""
+    with taken.get_lock():
+        taken.value += 1
+        return taken.value - 1
+
+
+def run_plan(plan, table, *arguments):
+    """Runs the cases of the plan in several processes. Raises CaseFailure if they cannot finish."""
+    taken = FORK.Value("i", 0)
+    workers, readers = [], []
+    for number in range(min(MAX_GUESTS, len(os.sched_getaffinity(0)), len(plan))):
+        reader, writer = FORK.Pipe(duplex=False)
+        workers.append(FORK.Process(target=work, args=(number, plan, taken, writer, *arguments),
+                                    daemon=True))
+        workers[-1].start()
+        writer.close()  # so that the end of the process ends the pipe
+        readers.append(reader)
+    while readers:
+        for reader in multiprocessing.connection.wait(readers):
+            try:
+                kind, *words = reader.recv()
+            except EOFError:
+                readers.remove(reader)
+                continue
+            if kind == "skip":
+                raise CaseSkipped(*words)
+            if kind == "fail":
+                raise CaseFailure(*words)
+            one, direction, port = plan[words[0]]
+            if kind == "begin":
+                table.begin((one.name, direction, port.kind))
+            else:
+                table.add(one.name, direction, port.kind, *words[1:])
+    for worker in workers:
+        worker.join()
+    if len(table.rows) < len(plan):
+        raise CaseFailure(f"of {len(plan)} cases, {len(plan) - len(table.rows)} have no result: "
+                          "the process that ran them ended")
 
 
 def one_way(one, number, port):
@@ -212,25 +293,10 @@ def run_all(options, chosen, folder):
         missing = [tool for tool in NEEDED if shutil.which(tool) is None]
         if missing:
             raise CaseSkipped(f"not installed: {', '.join(missing)}")
-        tools = build_tools(folder)
-        built = image.build(say)
-        network.enter()
+        run_plan(plan, table, build_tools(folder), image.build(say), folder, options.keep)
     except CaseSkipped as skip:
-        for one, direction, port in plan:
+        for one, direction, port in plan[len(table.rows):]:
             table.add(one.name, direction, port.kind, "skipped", 0, str(skip))
-        return table.finish()
-    plugger = network.Plugger()
-    guest = guests.Guest(built, folder, network.GUEST_TAP,
-                         {"init": HERE / "guest_init.sh", "peer": tools["peer"]})
-    try:
-        guest.start()
-        for one, direction, port in plan:
-            way = "out" if direction == "pollux -> linux" else "in"
-            run_one(table, one, direction, port, guest, tools,
-                    folder / f"{one.name}-{way}-{port.kind}", options.keep)
-    finally:
-        guest.stop()
-        plugger.close()
     return table.finish()
 
 
