@@ -22,6 +22,12 @@ namespace {
 constexpr uint32_t kSmall = 64;
 constexpr uint32_t kBulk = 1u << 20;
 constexpr uint32_t kWindow = 128;
+constexpr size_t kConnections = 100;
+
+[[noreturn]] void Abort(const char* what, const absl::Status& status) {
+  std::fprintf(stderr, "bench: %s: %s\n", what, std::string(status.message()).c_str());
+  std::abort();
+}
 
 // Until the interfaces have claimed their addresses: what they wait for till then is looked at each
 // turn, and how long it takes depends on the machine.
@@ -46,18 +52,18 @@ struct PathLoad::Rpc {
   std::unique_ptr<tools::FileStore> store;
   std::unique_ptr<cm::Manager> server_manager, client_manager;
   std::unique_ptr<tools::FileServer> server;
-  std::unique_ptr<tools::FileClient> client;
+  std::vector<std::unique_ptr<tools::FileClient>> clients;  // the first one makes the calls
   uint64_t left = 0;
   uint64_t under_way = 0;
 
   explicit Rpc(engine::Device::Pair& wire)
       : client_device(*wire.first), server_device(*wire.second) {}
   ~Rpc() {
-    bool gone = client == nullptr;
-    if (client != nullptr) client->Disconnect([&gone] { gone = true; });
-    TakeTurns(client_device.worker(), server_device.worker(), [&] { return gone; });
-    client.reset();
-    gone = server == nullptr;
+    size_t open = clients.size();
+    for (auto& client : clients) client->Disconnect([&open] { --open; });
+    TakeTurns(client_device.worker(), server_device.worker(), [&] { return open == 0; });
+    clients.clear();
+    bool gone = server == nullptr;
     if (server != nullptr) server->Shutdown([&gone] { gone = true; });
     TakeTurns(client_device.worker(), server_device.worker(), [&] { return gone; });
     server.reset();
@@ -81,16 +87,23 @@ struct PathLoad::Rpc {
                                                store.get(), tools::FileServer::Options());
     if (!listening.ok()) return listening.status();
     server = *std::move(listening);
+    return ConnectClients(1);
+  }
+
+  // Connects until there are `count` clients.
+  absl::Status ConnectClients(size_t count) {
     absl::Status status;
-    bool answered = false;
-    tools::FileClient::Connect(&client_device.worker(), client_manager.get(),
-                               {.address = server_device.gid(), .port = 20049}, {},
-                               [&](absl::StatusOr<std::unique_ptr<tools::FileClient>> connected) {
-                                 answered = true;
-                                 status = connected.status();
-                                 if (connected.ok()) client = *std::move(connected);
-                               });
-    TakeTurns(client_device.worker(), server_device.worker(), [&] { return answered; });
+    while (status.ok() && clients.size() < count) {
+      bool answered = false;
+      tools::FileClient::Connect(&client_device.worker(), client_manager.get(),
+                                 {.address = server_device.gid(), .port = 20049}, {},
+                                 [&](absl::StatusOr<std::unique_ptr<tools::FileClient>> connected) {
+                                   answered = true;
+                                   status = connected.status();
+                                   if (connected.ok()) clients.push_back(*std::move(connected));
+                                 });
+      TakeTurns(client_device.worker(), server_device.worker(), [&] { return answered; });
+    }
     return status;
   }
 
@@ -101,11 +114,8 @@ struct PathLoad::Rpc {
     }
     --left;
     ++under_way;
-    client->Null([this, finished](const absl::Status& status) {
-      if (!status.ok()) {
-        std::fprintf(stderr, "bench: a call failed: %s\n", std::string(status.message()).c_str());
-        std::abort();
-      }
+    clients.front()->Null([this, finished](const absl::Status& status) {
+      if (!status.ok()) Abort("a call failed", status);
       --under_way;
       Next(finished);
     });
@@ -158,9 +168,17 @@ absl::Status PathLoad::Connect() {
   paths_.push_back(
       {"NULL call round trip", 4096, [this](uint64_t messages) { rpc_->NullCalls(messages, 1); }});
   // While connections are open and nothing is under way.
-  paths_.push_back({"turn without work", 8192, [this](uint64_t turns) {
-                      TakeTurns(wire_.first->worker(), wire_.second->worker(),
-                                [&turns] { return turns-- == 0; });
+  const auto take_turns = [this](uint64_t turns) {
+    TakeTurns(wire_.first->worker(), wire_.second->worker(), [&turns] { return turns-- == 0; });
+  };
+  paths_.push_back({"turn without work", 8192, take_turns});
+  // The first call, which warms up, connects. A turn must not look at each connection.
+  paths_.push_back({"turn, 100 idle clients", 8192, [this, take_turns](uint64_t turns) {
+                      if (const absl::Status status = rpc_->ConnectClients(kConnections);
+                          !status.ok()) {
+                        Abort("connecting failed", status);
+                      }
+                      take_turns(turns);
                     }});
   return absl::OkStatus();
 }
