@@ -17,10 +17,11 @@ bool PinThread(int cpu);
 
 inline constexpr uint64_t kCoreToCoreTurns = 2'000;
 // The time in ns until one core reads a line that another one wrote: the median of several rounds,
-// each of `turns` turns between the first two of `cpus`. After a tenth of a second, which only busy
-// CPUs need, the rounds so far count, and an unfinished first round. Returns nothing if there is
-// only one CPU or a thread may not run on one of them. Machines differ in this time by a factor of
-// five, and on some it changes within minutes, so a benchmark figure without it says little.
+// each of `turns` turns between the first two of `cpus`. It stops after a tenth of a second, which
+// only busy CPUs need, and then returns the shortest finished round, or, if there is none, an upper
+// bound from the unfinished first one. Returns nothing if there is only one CPU or a thread may not
+// run on one of them. Machines differ in this time by a factor of five, and on some it changes
+// within minutes, so a benchmark figure without it says little.
 std::optional<double> CoreToCoreNs(const std::vector<int>& cpus = UsableCpus(),
                                    uint64_t turns = kCoreToCoreTurns);
 

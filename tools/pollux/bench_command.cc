@@ -195,10 +195,9 @@ int BenchCommand(int argc, char** argv) {
       "(distributed over --cores), and small messages while large ones are sent. The latency of\n"
       "a SEND is a round trip: the server answers with a SEND. That of a WRITE or READ ends with\n"
       "its completion. All of this is repeated in several passes. The report has medians, lows\n"
-      "and highs, and verdicts for ratios that have a target. Around each measurement the client "
-      "measures the cost of passing\n"
-      "a cache line between two of its cores; passes with near and with far cores are reported\n"
-      "separately.");
+      "and highs, and verdicts for ratios that have a target. Around each measurement the\n"
+      "client measures the cost of passing a cache line between two of its cores; passes with\n"
+      "near and with far cores are reported separately.");
   DeclareRemoteOptions(options, &bench.remote);
   options.Switch("server", "serve measurements until SIGINT or SIGTERM", &bench.server);
   options.Number("verbs-port", "port of the server's verbs (18515)", 1, 65535, &bench.verbs_port);
