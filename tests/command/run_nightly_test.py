@@ -22,7 +22,11 @@ class QperfOverLossTest(OverLoss, programs.QperfTest):
     pass
 
 
-class MpiOverLossTest(OverLoss, mpi.MpiTest):
+class MpichOverLossTest(OverLoss, mpi.MpichTest):
+    pass
+
+
+class OpenMpiOverLossTest(OverLoss, mpi.OpenMpiTest):
     pass
 
 

@@ -59,14 +59,26 @@ def check_left_out(variant):
                      "from has this case; correct or remove the line")
 
 
+def check_has_cases(own):
+    """Checks that each class of the file has cases, unless another one is derived from it. Cases
+    that move to other base classes would otherwise be lost unnoticed."""
+    for one in own:
+        derived = any(other is not one and issubclass(other, one) for other in own)
+        if not derived and not unittest.defaultTestLoader.getTestCaseNames(one):
+            sys.exit(f"{sys.argv[1]}: {one.__name__} has no cases; derive it from a class that has "
+                     "some, or remove it")
+
+
 def main():
     sys.path.insert(0, os.getcwd())
     names = runpy.run_path(sys.argv[1], run_name="tested")
+    tests = [value for value in names.values()
+             if isinstance(value, type) and issubclass(value, unittest.TestCase)]
+    check_has_cases([one for one in tests if one.__module__ == "tested"])
     cases = []
-    for value in names.values():
-        if isinstance(value, type) and issubclass(value, unittest.TestCase):
-            check_left_out(value)
-            cases += unittest.defaultTestLoader.loadTestsFromTestCase(value)
+    for one in tests:
+        check_left_out(one)
+        cases += unittest.defaultTestLoader.loadTestsFromTestCase(one)
     suite = unittest.TestSuite(of_this_shard(cases))
     result = unittest.TextTestRunner(resultclass=Recorder, verbosity=2).run(suite)
     if "XML_OUTPUT_FILE" in os.environ:

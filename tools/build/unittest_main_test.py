@@ -68,6 +68,19 @@ class UnittestMainTest(unittest.TestCase):
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertEqual("Second.test_d = None" in done.stderr, status == 1, done.stderr)
 
+    def test_a_class_without_cases_fails(self):
+        """Unless another class is derived from it."""
+        cases = self.directory / "cases.py"
+        cases.write_text("import unittest\nclass Base(unittest.TestCase):\n    pass\n" +
+                         CASES.replace("class First(unittest.TestCase)", "class First(Base)"),
+                         encoding="ascii")
+        self.assertEqual(self.run_cases()[0], 0)
+        cases.write_text(CASES + "class Third(unittest.TestCase):\n    pass\n", encoding="ascii")
+        done = subprocess.run([sys.executable, "-B", "tools/build/unittest_main.py", cases],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Third has no cases", done.stderr)
+
     def test_a_shard_without_a_case_fails(self):
         self.assertNotEqual(self.shard(6, 7)[0], 0)
 
