@@ -49,6 +49,8 @@ class Server final : public FileServer, public engine::Poller {
   absl::Status Start(cm::Manager* manager) {
     rpcrdma::ServerConfig config;
     config.credits = kCredits;
+    config.max_connections = options_.max_connections;
+    config.max_connections_per_client = options_.max_connections_per_client;
     auto rpc = rpcrdma::Server::Create(worker_, manager, config);
     if (!rpc.ok()) return rpc.status();
     rpc_ = *std::move(rpc);

@@ -9,6 +9,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
+#include "rpcrdma/server.h"
 #include "tools/file_service/file_store.h"
 
 namespace pollux::tools {
@@ -21,6 +22,9 @@ class FileServer {
   struct Options {
     uint16_t port = 20049;
     bool read_only = false;
+    // As in rpcrdma::ServerConfig.
+    uint32_t max_connections = rpcrdma::ServerConfig{}.max_connections;
+    uint32_t max_connections_per_client = rpcrdma::ServerConfig{}.max_connections_per_client;
     // Log of established and ended connections and of refused messages.
     absl::AnyInvocable<void(const std::string&)> log;
     // Returns whether the end of a client's connection was logged already as a failure. Optional.

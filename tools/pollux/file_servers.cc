@@ -20,6 +20,8 @@ absl::StatusOr<std::unique_ptr<FileServers>> FileServers::Listen(Node* node,
       FileServer::Options own;
       own.port = options.port;
       own.read_only = options.read_only;
+      own.max_connections = options.max_connections;
+      own.max_connections_per_client = options.max_connections_per_client;
       own.log = options.log;
       own.has_failed = [node, core](const SocketAddress& client) {
         return node->failures(core).TakeWritten(client);

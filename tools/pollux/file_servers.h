@@ -21,6 +21,9 @@ class FileServers {
   struct Options {
     uint16_t port = 20049;
     bool read_only = false;
+    // As in FileServer::Options, for each core.
+    uint32_t max_connections = FileServer::Options{}.max_connections;
+    uint32_t max_connections_per_client = FileServer::Options{}.max_connections_per_client;
     // As in FileServer::Options; called on any core.
     std::function<void(const std::string&)> log;
   };

@@ -20,11 +20,15 @@
 namespace pollux::tools {
 namespace {
 
+constexpr uint64_t kMaxConnections = 10'000;
+
 struct ServeOptions {
   PortOptions port;
   std::string root;
   uint64_t service_port = 20049;
   bool read_only = false;
+  uint64_t max_connections = FileServers::Options{}.max_connections;
+  uint64_t max_connections_per_client = 0;
   bool rpcbind = false;
   bool json = false;
 };
@@ -46,9 +50,11 @@ absl::Status Serve(const ServeOptions& options, ServedFiles* served) {
   const auto port = static_cast<uint16_t>(options.service_port);
   auto servers = FileServers::Listen(
       &node, options.root,
-      {.port = port, .read_only = options.read_only, .log = [&node](const std::string& line) {
-         node.log().Write(absl::StrCat(line, "\n"));
-       }});
+      {.port = port,
+       .read_only = options.read_only,
+       .max_connections = static_cast<uint32_t>(options.max_connections),
+       .max_connections_per_client = static_cast<uint32_t>(options.max_connections_per_client),
+       .log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); }});
   if (!servers.ok()) return servers.status();
   SleepUntilInterrupted(kProbeMs);
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
@@ -79,6 +85,12 @@ int ServeCommand(int argc, char** argv) {
   options.Text("root", "DIR", "the directory to serve", &serve.root);
   options.Number("service-port", "port to listen on (20049)", 1, 65535, &serve.service_port);
   options.Switch("read-only", "refuse CREATE and WRITE", &serve.read_only);
+  options.Number("max-connections", "connections of all clients together, on each core (1024)", 1,
+                 kMaxConnections, &serve.max_connections);
+  options.Number(
+      "max-connections-per-client",
+      "connections per address (0: an address may take more while it has\nfewer than are free)", 0,
+      kMaxConnections, &serve.max_connections_per_client);
   options.Switch("rpcbind", "register with this host's rpcbind while it runs (netids rdma, rdma6)",
                  &serve.rpcbind);
   options.Switch("json", "at the end, one JSON object on standard output", &serve.json);

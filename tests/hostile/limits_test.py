@@ -1,18 +1,21 @@
-"""Tests the limits that an administrator sets for pollux nfsd, with clients that exceed them."""
+"""Tests the limits that an administrator sets for servers, with clients that exceed them."""
 
 from tests.command.exports import Exported
 from tests.command.harness import SERVER, wait_for
+from tests.command.networks import TwoHosts
 from tests.command.nfsd_test import (MNT, NLM4_GRANTED, handle_of, mount_call, share_call,
                                      xdr_string)
 from tests.hostile.peer import Peer, Tap
 
-NFS_PORT = 20049
+RPC_PORT = 20049
 NLM4_DENIED_NOLOCKS = 2
 NO_RESOURCES = 28  # IB specification, 12.6.7.2: rejected by the consumer
 LOCK_PORT = 4045
 
 
-class NfsdLimitsTest(Exported):
+class ConnectionLimits:
+    """A mixin for tests of one server."""
+
     def peer(self, address):
         tap = Tap(self.client_host)
         self.addCleanup(tap.close)
@@ -31,15 +34,15 @@ class NfsdLimitsTest(Exported):
 
     def assert_refused(self, peer):
         with self.assertRaisesRegex(AssertionError, f"REJ, reason {NO_RESOURCES}$"):
-            peer.connect(NFS_PORT)
+            peer.connect(RPC_PORT)
 
-    def test_connections_are_limited_in_all_and_per_address(self):
-        server = self.nfsd("--max-connections", "2", "--max-connections-per-client", "1")
+    def check_connections_are_limited_in_all_and_per_address(self, start):
+        server = start("--max-connections", "2", "--max-connections-per-client", "1")
         first, second, third = (self.peer(f"10.0.0.{last}") for last in (66, 67, 68))
-        connection = first.connect(NFS_PORT)
+        connection = first.connect(RPC_PORT)
         self.wait_for_established(server, 1)
         self.assert_refused(first)
-        second.connect(NFS_PORT)
+        second.connect(RPC_PORT)
         self.wait_for_established(server, 2)
         self.assert_refused(third)
 
@@ -48,9 +51,21 @@ class NfsdLimitsTest(Exported):
             return self.counter(server, "connections") == 1
 
         wait_for("the end of a connection", has_ended)
-        third.connect(NFS_PORT)
+        third.connect(RPC_PORT)
         self.wait_for_established(server, 3)
         self.assertEqual(server.interrupt(), 0, server.stderr)
+
+
+class ServeLimitsTest(ConnectionLimits, TwoHosts):
+    server_port = client_port = "net_af_packet0,iface=wire"
+
+    def test_connections_are_limited_in_all_and_per_address(self):
+        self.check_connections_are_limited_in_all_and_per_address(self.serve)
+
+
+class NfsdLimitsTest(ConnectionLimits, Exported):
+    def test_connections_are_limited_in_all_and_per_address(self):
+        self.check_connections_are_limited_in_all_and_per_address(self.nfsd)
 
     def share(self, owner):
         answer = mount_call(self.client_host, MNT, xdr_string(str(self.export)))
