@@ -59,7 +59,7 @@ class Bench:
     def __init__(self, the_case, direction, port, guest, tools, folder):
         self.case, self.direction, self.port = the_case, direction, port
         self.guest, self.tools, self.folder = guest, tools, folder
-        self.deadline = Deadline(the_case.deadline_s)
+        self.deadline = None  # set by run()
         self.guest_address = ADDRESS
         self.network = "ipv4"  # or "ipv6", "vlan": the network that two programs use over RDMA
         self.processes = []
@@ -120,7 +120,7 @@ class Bench:
 
     def run(self):
         """Runs the case. Raises CaseFailure unless it passes and its capture is right."""
-        # A guest that had to boot again has not used the case's time.
+        # The time starts here: a reboot of the guest before the case does not count.
         self.deadline = Deadline(self.case.deadline_s)
         capture = self.capture = Capture(GUEST_TAP, self.folder, self.deadline)
         look = None
@@ -149,13 +149,17 @@ class Bench:
     def record_connections(self):
         """Saves the flight recorders of live connections to explain a failure: a hang shows nowhere
         else."""
-        try:
-            done = subprocess.run([self.tools["pollux"], "connections", "--recorder"],
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  timeout=RECORDER_S, check=False)
-            self.recorders = done.stdout.splitlines()[-RECORDER_LINES:]
-        except subprocess.TimeoutExpired:
-            self.recorders = [f"pollux connections did not answer in {RECORDER_S} s"]
+        for process in self.processes:
+            if not process.running():
+                continue
+            try:
+                done = subprocess.run([self.tools["pollux"], "connections", "--recorder", "--pid",
+                                       str(process.child.pid)], stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, text=True, timeout=RECORDER_S,
+                                      check=False)
+                self.recorders += done.stdout.splitlines()[-RECORDER_LINES:]
+            except subprocess.TimeoutExpired:
+                self.recorders.append(f"{process.name} did not answer in {RECORDER_S} s")
 
     def _judge(self):
         sides = dict(zip(("active", "passive"), self.sides))

@@ -72,7 +72,7 @@ def exchange(bench, count, size, arguments=(), server_address=None, guest_addres
              dreq_may_be_lost=False):
     """Runs rping in the bench's direction and returns what pollux printed as JSON. Pollux cannot
     print both its text and its counters, so the text is checked in the guest. `dreq_may_be_lost`:
-    by the wire, if the guest sends it."""
+    the wire may lose the DREQ if the guest sends it."""
     if bench.to_linux:
         address = guest_address or bench.guest_address
         server = serve_in_guest(bench, f"-a {address} -S {size} -v -V")

@@ -35,8 +35,9 @@ FIRST_PLACE = Place(MAC, ADDRESS, ADDRESS6, VLAN_ADDRESS)
 # a busy host.
 KERNEL_ARGUMENTS = ("console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=unstable nokaslr "
                     "net.ifnames=0 random.trust_cpu=on audit=0 no_timer_check")
-# Shows queue pairs with their states and PSNs, rxe's nonzero counters, what netem dropped, the
-# processes that cannot be killed with their stacks in the kernel, and the kernel's last messages.
+# Shows queue pairs with their states and PSNs, rxe's nonzero counters, what netem dropped, zombies
+# and processes in uninterruptible sleep with their stacks in the kernel, and the kernel's last
+# messages.
 SHOW_STATE = ("rdma -d resource show qp; grep -Hv '^0$' /sys/class/infiniband/rxe0/ports/1/"
               "hw_counters/* | sed 's|.*/||'; tc -s qdisc show; "
               "ps -eo pid=,sess=,stat=,comm= | while read -r pid session state name; do "
@@ -98,9 +99,9 @@ class Command:
         self.guest.run(f"pkill -9 -s $(cat /host/run/{self.base.name}.pid); true", deadline)
 
     def end(self, deadline):
-        """Does the same as kill(), and waits until the processes have released their resources.
-        Those that have, but are still zombies, do not count: bash, the guest's init, sometimes
-        stops reaping."""
+        """Does the same as kill(), and waits until the processes, which must have one thread each,
+        have released their resources. Zombies have; they may remain, because bash, the guest's
+        init, sometimes stops reaping."""
         self.guest.run(f"session=$(cat /host/run/{self.base.name}.pid); "
                        "while pkill -9 -r D,R,S,T -s $session; do sleep 0.02; done", deadline)
 
@@ -211,9 +212,11 @@ class Guest:
     def state(self):
         """Returns lines about the state of its RDMA device and its unfinished scripts, or about why
         it does not answer."""
-        lines = [f"script {number}: {last_line(command.output)}" for number in range(1, self.next)
-                 if not (command := Command(self, number)).ended()] if self.running() else []
+        lines = []
         try:
+            lines += [f"script {number}: {last_line(command.output)}"
+                      for number in range(1, self.next)
+                      if not (command := Command(self, number)).ended()]
             lines += self.run(SHOW_STATE, Deadline(20)).splitlines()
         except CaseFailure as failure:
             lines.append(str(failure))

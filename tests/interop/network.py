@@ -1,4 +1,4 @@
-"""The network namespace of a run: a bridge with the guest's tap and Pollux's ports on it."""
+"""The network namespace of a guest: a bridge with the guest's tap and Pollux's ports on it."""
 
 import ctypes
 import os
@@ -8,7 +8,7 @@ import threading
 from guest import VLAN
 from process import CaseSkipped, shell
 
-CLONE_NEWNET = 0x40000000
+CLONE_NEWNET, CLONE_NEWNS = 0x40000000, 0x00020000
 BRIDGE, GUEST_TAP = "br0", "guest0"
 # A bridge without a fixed address takes the lowest one of its ports, and changes it when Pollux's
 # tap is added. The guest ignores a new address within a second of having learned the old one
@@ -19,12 +19,13 @@ MTU = 9000
 
 
 def enter():
-    """Moves this process, and all that it starts later, to a new network namespace."""
+    """Moves this process, and all that it starts later, to a new network namespace, and to a mount
+    namespace, so that what is mounted ends with it."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET) != 0:
+    if libc.unshare(CLONE_NEWNET | CLONE_NEWNS) != 0:
         raise CaseSkipped(f"no network namespace: {os.strerror(ctypes.get_errno())}")
     # The kernel has the addresses of Pollux's taps, and answers ARP for them only on these taps.
-    shell("echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore; "
+    shell("mount --make-rprivate /; echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore; "
           f"ip link set lo up; ip link add {BRIDGE} address {BRIDGE_MAC} type bridge "
           f"mcast_snooping 0 forward_delay 0 stp_state 0; "
           f"ip link set {BRIDGE} mtu {MTU} addrgenmode none up; "

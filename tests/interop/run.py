@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 import guest as guests
 import image
@@ -45,8 +46,9 @@ LIBRARIES = ("libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1", "libpoll
 NEEDED = ("ip", "tcpdump", "tshark", "qemu-system-x86_64", "debootstrap", "mksquashfs", "cpio",
           "modprobe")
 MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))
-# One per CPU: an emulated guest keeps one busy.
+# There is one guest per CPU, which it keeps busy, but not more than this: each takes 1 GiB.
 MAX_GUESTS = 4
+PROGRESS_COLUMNS = 79
 FORK = multiprocessing.get_context("fork")
 CONSOLE_LINES = 15
 ERROR_LINES = 15
@@ -115,10 +117,11 @@ class Table:
         if not as_json:
             print("  ".join(name.ljust(width) for name, width in self.COLUMNS).rstrip())
 
-    def begin(self, words):
+    def show_running(self, names):
+        """Shows on a terminal which cases run now."""
         if not self.as_json and sys.stdout.isatty():
-            print(f"[{len(self.rows) + 1}/{self.total}] {' '.join(words)} ...", end="\r",
-                  flush=True)
+            line = f"[{len(self.rows)}/{self.total}] {', '.join(names)} ..."
+            print(line[:PROGRESS_COLUMNS].ljust(PROGRESS_COLUMNS), end="\r", flush=True)
 
     def add(self, the_case, direction, port, result, seconds, reason=""):
         self.rows.append({"case": the_case, "direction": direction, "port": port, "result": result,
@@ -144,7 +147,7 @@ class Table:
 
 
 def explain(bench, guest, reason):
-    """Prints the outputs of a failed case that explain it to standard error."""
+    """Returns the outputs of a failed case that explain it."""
     lines = [f"FAILED {bench.case.name} ({bench.direction}, {bench.port.kind}): {reason}"]
     for process in bench.processes:
         lines += [f"  {process.name}: {line}"
@@ -154,38 +157,48 @@ def explain(bench, guest, reason):
     lines += [f"  guest console: {line}"
               for line in guest.console_tail(CONSOLE_LINES).splitlines()]
     lines.append(f"  capture and outputs: {bench.folder}")
-    print("\n".join(lines), file=sys.stderr, flush=True)
+    return "\n".join(lines)
 
 
 def run_one(the_case, direction, port, guest, tools, folder, keep):
-    """Returns the case's result, its duration in seconds and the reason if it did not pass."""
+    """Returns the case's result, its duration in seconds, the reason if it did not pass, and what
+    explains a failure."""
     folder.mkdir()
     bench = Bench(the_case, direction, port, guest, tools, folder)
     begun = time.monotonic()
-    result, reason = "passed", ""
+    result, reason, explanation = "passed", "", ""
     try:
         guest.reset(port.mtu)
         bench.run()
     except CaseSkipped as skip:
         result, reason = "skipped", str(skip)
-    except (CaseFailure, ValueError, RuntimeError, KeyError, OSError,
-            subprocess.SubprocessError) as failure:
+    except Exception as failure:  # an error in a case is that case's failure
         result, reason = "FAILED", f"{failure}" or type(failure).__name__
+        if not isinstance(failure, CaseFailure):
+            explanation = traceback.format_exc()
     seconds = time.monotonic() - begun
     if result == "FAILED":
-        explain(bench, guest, reason)
+        explanation += explain(bench, guest, reason)
     elif not keep:
         shutil.rmtree(folder)
-    return result, seconds, reason
+    return result, seconds, reason, explanation
 
 
-def work(number, plan, taken, reports, tools, built, folder, keep):
-    """The main function of a process with a guest, in a network namespace of its own. It runs the
-    cases that no other worker has taken (`taken`: their number), and sends what it does to
-    `reports`: ("begin", index), ("result", index, result, seconds, reason), and if it must give up
-    ("skip" or "fail", reason)."""
+def end_worker(*_):
+    """The signal handler of a worker: its `finally` blocks release what it has."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
+
+
+def work(number, plan, pipe, tools, built, folder, keep):
+    """The main function of a worker: a process with a guest, in a network namespace of its own. It
+    receives indexes of cases from `pipe`, and None after the last one. It sends ("ready",), then
+    ("result", ...) with run_one()'s results for each; or, if it has no guest, ("skipped" or
+    "FAILED", reason)."""
     die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, end_worker)
+    signal.signal(signal.SIGTERM, end_worker)
     folder = folder / f"guest{number}"
     folder.mkdir()
     try:
@@ -195,61 +208,87 @@ def work(number, plan, taken, reports, tools, built, folder, keep):
                              {"init": HERE / "guest_init.sh", "peer": tools["peer"]})
         try:
             guest.start()
-            while (index := take(taken)) < len(plan):
+            pipe.send(("ready",))
+            while (index := pipe.recv()) is not None:
                 one, direction, port = plan[index]
-                reports.send(("begin", index))
                 way = "out" if direction == "pollux -> linux" else "in"
-                reports.send(("result", index, *run_one(
-                    one, direction, port, guest, tools,
-                    folder / f"{one.name}-{way}-{port.kind}", keep)))
+                pipe.send(("result", *run_one(one, direction, port, guest, tools,
+                                              folder / f"{one.name}-{way}-{port.kind}", keep)))
         finally:
             guest.stop()
             plugger.close()
     except CaseSkipped as skip:
-        reports.send(("skip", str(skip)))
-    except (image.ImageError, CaseFailure) as failure:
-        reports.send(("fail", str(failure)))
+        pipe.send(("skipped", str(skip)))
+    except CaseFailure as failure:
+        pipe.send(("FAILED", f"no guest: {failure}"))
 
 
-def take(taken):
-    """Returns the index of the next case."""
-    with taken.get_lock():
-        taken.value += 1
-        return taken.value - 1
+class Worker:
+    """The parent's end of a worker."""
+
+    def __init__(self, number, plan, *arguments):
+        self.pipe, theirs = FORK.Pipe()
+        self.index = None  # of the case that it runs
+        self.process = FORK.Process(target=work, args=(number, plan, theirs, *arguments))
+        self.process.start()
+        theirs.close()  # so that the pipe ends with the process
+
+    def receive(self):
+        """Returns the next message; ("ended",) after the last one."""
+        try:
+            return self.pipe.recv()
+        except (EOFError, OSError):
+            return ("ended",)
+
+    def give(self, index):
+        self.index = index
+        try:
+            self.pipe.send(index)
+        except OSError:
+            pass  # its end is noticed by receive()
+
+    def close(self):
+        self.process.terminate()
+        self.process.join()
 
 
 def run_plan(plan, table, *arguments):
-    """Runs the cases of the plan in several processes. Raises CaseFailure if they cannot finish."""
-    taken = FORK.Value("i", 0)
-    workers, readers = [], []
-    for number in range(min(MAX_GUESTS, len(os.sched_getaffinity(0)), len(plan))):
-        reader, writer = FORK.Pipe(duplex=False)
-        workers.append(FORK.Process(target=work, args=(number, plan, taken, writer, *arguments),
-                                    daemon=True))
-        workers[-1].start()
-        writer.close()  # so that the end of the process ends the pipe
-        readers.append(reader)
-    while readers:
-        for reader in multiprocessing.connection.wait(readers):
-            try:
-                kind, *words = reader.recv()
-            except EOFError:
-                readers.remove(reader)
-                continue
-            if kind == "skip":
-                raise CaseSkipped(*words)
-            if kind == "fail":
-                raise CaseFailure(*words)
-            one, direction, port = plan[words[0]]
-            if kind == "begin":
-                table.begin((one.name, direction, port.kind))
-            else:
-                table.add(one.name, direction, port.kind, *words[1:])
-    for worker in workers:
-        worker.join()
-    if len(table.rows) < len(plan):
-        raise CaseFailure(f"of {len(plan)} cases, {len(plan) - len(table.rows)} have no result: "
-                          "the process that ran them ended")
+    """Runs the cases of the plan on several workers. Each case gets a row."""
+    waiting = list(range(len(plan)))
+    why_not = ("FAILED", "the process that was to run it ended")
+    workers = [Worker(number, plan, *arguments)
+               for number in range(min(MAX_GUESTS, len(os.sched_getaffinity(0)), len(plan)))]
+    started = list(workers)
+
+    def add(index, result, seconds, reason):
+        one, direction, port = plan[index]
+        table.add(one.name, direction, port.kind, result, seconds, reason)
+
+    try:
+        while workers:
+            ready = multiprocessing.connection.wait([worker.pipe for worker in workers])
+            for worker in [one for one in workers if one.pipe in ready]:
+                kind, *words = worker.receive()
+                if kind == "ended":
+                    workers.remove(worker)
+                    if worker.index is not None:
+                        add(worker.index, "FAILED", 0, "the process that ran it ended")
+                elif kind in ("skipped", "FAILED"):
+                    why_not = (kind, *words)
+                else:
+                    if kind == "result":
+                        result, seconds, reason, explanation = words
+                        add(worker.index, result, seconds, reason)
+                        if explanation:
+                            print(explanation, file=sys.stderr, flush=True)
+                    worker.give(waiting.pop(0) if waiting else None)
+            table.show_running([plan[worker.index][0].name for worker in workers
+                                if worker.index is not None])
+    finally:
+        for worker in started:
+            worker.close()
+    for index in waiting:
+        add(index, why_not[0], 0, why_not[1])
 
 
 def one_way(one, number, port):
@@ -295,7 +334,7 @@ def run_all(options, chosen, folder):
             raise CaseSkipped(f"not installed: {', '.join(missing)}")
         run_plan(plan, table, build_tools(folder), image.build(say), folder, options.keep)
     except CaseSkipped as skip:
-        for one, direction, port in plan[len(table.rows):]:
+        for one, direction, port in plan:
             table.add(one.name, direction, port.kind, "skipped", 0, str(skip))
     return table.finish()
 
@@ -313,7 +352,7 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="pollux-interop-"))
     try:
         status = run_all(options, chosen, folder)
-    except (image.ImageError, CaseFailure) as failure:
+    except image.ImageError as failure:
         sys.exit(f"tools/dev interop: there is no guest: {failure}")
     if status == 0 and not options.keep:
         shutil.rmtree(folder)
