@@ -50,10 +50,10 @@ class ClientCore {
   // As Client::Call(), with the request's time-out. Connects again if the connection has ended.
   // `request` and all memory to which it refers must remain valid until `done`.
   void Call(const oncrpc::CallRequest* request, Outcome* outcome, absl::AnyInvocable<void()> done);
+  static constexpr uint64_t kDisconnectTimeoutNs = 2'000'000'000;
   // Ends the connection (DREQ). `done` is called once: when the server has answered the DREQ, or
   // after kDisconnectTimeoutNs. A call in progress ends first. Only the destructor may be called
   // afterwards.
-  static constexpr uint64_t kDisconnectTimeoutNs = 2'000'000'000;
   void Disconnect(absl::AnyInvocable<void()> done);
   // Counts bytes of items that the CLIENT has copied.
   void CountCopied(uint64_t bytes) { client_->CountCopied(bytes); }

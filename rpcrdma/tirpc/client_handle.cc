@@ -79,8 +79,8 @@ Living& AllLiving() {
   return *living;
 }
 
-// Servers would wait for replies to be acknowledged, and log it, where the kernel's sockets close
-// with the process.
+// At exit. The kernel's sockets close with the process, these connections do not: servers would
+// wait for their replies to be acknowledged, and log that.
 void DisconnectAll() {
   Living& living = AllLiving();
   const std::lock_guard<std::mutex> lock(living.mutex);

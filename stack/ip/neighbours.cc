@@ -17,7 +17,7 @@ namespace {
 using transport::Drop;
 using transport::PollContext;
 
-// A known neighbour is asked directly first, then everyone is: it may have moved to another MAC.
+// A known neighbour is asked directly first, then all hosts are: it may have another MAC now.
 constexpr int kMaxConfirmations = 2 * NeighbourTable::kMaxRequests;
 
 void SendTo(const MacAddress& mac, rte_mbuf* frame, PollContext& context) {
