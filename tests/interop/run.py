@@ -129,8 +129,9 @@ class Table:
         if not self.as_json:
             words = (the_case, direction, port, result, f"{seconds:.1f}")
             cells = [word.ljust(width) for word, (_, width) in zip(words, self.COLUMNS)]
-            print("  ".join(cells).rstrip() + (f"  {reason}" if result == "skipped" else ""),
-                  flush=True)
+            # Of a case that failed while it ran, an explanation follows.
+            told = f"  {reason}" if result == "skipped" or not seconds else ""
+            print("  ".join(cells).rstrip() + told, flush=True)
 
     def count(self, result):
         return sum(row["result"] == result for row in self.rows)
