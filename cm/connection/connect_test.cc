@@ -97,7 +97,7 @@ TEST_F(ManagerTest, StartingPsnsAreDrawnAtRandom) {
       bits |= psn;
     }
   }
-  EXPECT_EQ(psns.size(), 2 * kConnections);
+  EXPECT_GT(psns.size(), kConnections);  // two may be the same by chance
   EXPECT_EQ(bits, Psn::kMask);
 }
 
