@@ -153,6 +153,25 @@ TEST_F(CallbackTest, ReverseCreditsAreIndependent) {
   }));
 }
 
+// RFC 8167 section 6
+TEST_F(CallbackTest, NothingIsCalledBeforeTheReverseDirectionIsOpen) {
+  StartSimulation();
+  StartServer({.reverse_credits = 8});
+  StartClientWithCallback();
+  ASSERT_TRUE(Run({.procedure = kNull}).ok());
+  connection = server->last_connection;
+  std::optional<absl::Status> status;
+  EXPECT_EQ(CallBack({.procedure = kCallbackNull}, &status).code(), absl::StatusCode::kNotFound);
+  world->RunFor(sim::Simulation::kSecond);
+  EXPECT_EQ(client->counters().calls_received, 0u);
+  EXPECT_FALSE(status.has_value());
+  OpenReverse();
+  ASSERT_TRUE(CallBack({.procedure = kCallbackNull}, &status).ok());
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+  EXPECT_EQ(client->counters().calls_received, 1u);
+}
+
 // RFC 8167 section 7: without a binding nothing is called.
 TEST_F(CallbackTest, InvalidReverseChannelsAndCallsAreRefused) {
   Start();

@@ -277,6 +277,7 @@ absl::Status Server::OpenReverse(uint64_t connection, oncrpc::ProgramBinding bin
 absl::Status Server::CallReverse(uint64_t connection, const oncrpc::CallRequest& request,
                                  oncrpc::CallDone done) {
   Peer* peer = FindConnected(connection);
+  // RFC 8167 section 6: not before OpenReverse() says that the client is prepared.
   if (peer == nullptr || peer->reverse == nullptr) {
     return absl::NotFoundError(
         "the client's connection is gone, or not open for calls to the client");

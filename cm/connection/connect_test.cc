@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <set>
 #include <variant>
 #include <vector>
 
@@ -78,6 +79,26 @@ TEST_F(ManagerTest, ConnectNegotiatesParametersAndCarriesPrivateData) {
   EXPECT_EQ(a.min_rnr_timer, 12);
   EXPECT_EQ(a.qp_access_flags, unsigned{IBV_ACCESS_REMOTE_READ});
   EXPECT_TRUE(std::ranges::equal(a.ah_attr.grh.dgid.raw, server.address.raw));
+}
+
+TEST_F(ManagerTest, StartingPsnsAreDrawnAtRandom) {
+  constexpr size_t kConnections = 16;
+  server.Listen();
+  server.AcceptAll();
+  std::set<uint32_t> psns;
+  uint32_t bits = 0;  // that are set in any of them
+  for (size_t i = 0; i < kConnections; ++i) {
+    server.events.clear();
+    client.Prepare(server.address);
+    ASSERT_TRUE(client.Connect().ok());
+    ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); })) << i;
+    for (const uint32_t psn : {LastSent<Req>().starting_psn, LastSent<Rep>().starting_psn}) {
+      psns.insert(psn);
+      bits |= psn;
+    }
+  }
+  EXPECT_GT(psns.size(), kConnections);  // two may be the same by chance
+  EXPECT_EQ(bits, Psn::kMask);
 }
 
 TEST_F(ManagerTest, ThePassiveSideAdoptsASmallerMtuInTheRequest) {

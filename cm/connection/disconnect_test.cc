@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -77,6 +78,22 @@ TEST_F(DisconnectTest, LostDisconnectMessagesAreRepeated) {
     EXPECT_EQ(a.manager->counters().of(Attribute::kDreq).retries, 2u);
     // The DREQ that comes after time-wait is answered all the same.
   }
+}
+
+TEST_F(ManagerTest, ADrepRepeatsTheTransactionOfItsDreq) {
+  Establish();
+  ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+  std::map<Attribute, uint64_t> transactions;
+  for (const Datagram& sent : network.log) {
+    const std::optional<MadHeader> header = ParseMadHeader(sent.mad);
+    ASSERT_TRUE(header.has_value());
+    transactions[header->attribute] = header->transaction_id;
+  }
+  ASSERT_TRUE(transactions.contains(Attribute::kDrep));
+  EXPECT_EQ(transactions[Attribute::kDrep], transactions[Attribute::kDreq]);
+  // The DREQ begins a transaction of its own.
+  EXPECT_NE(transactions[Attribute::kDrep], transactions[Attribute::kReq]);
 }
 
 // The RTU is lost, the first packet establishes the connection, and the peer is done already.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,8 @@ class MemoryServer {
   // Limits and faults that a test may set.
   uint32_t jukeboxes = 0;              // number of calls to answer by NFS3ERR_JUKEBOX
   uint32_t most_bytes = kMaxFileData;  // the most that one READ or WRITE transfers
+  uint32_t rtmax = kMaxFileData;       // of FSINFO; larger READs get NFS3ERR_INVAL
+  uint32_t wtmax = kMaxFileData;       // the same for WRITE
   uint64_t space = ~0ull;              // maximum bytes of a file
   Nfsstat3 deny = Nfsstat3::kOk;       // the status of READ, WRITE, CREATE and REMOVE
   bool exclusive = true;               // supports exclusive creation
@@ -51,6 +54,8 @@ class MemoryServer {
   uint32_t forgets_at_rename = 0;  // number of RENAMEs to execute and to answer with NFS3ERR_NOENT
   uint32_t entries_a_page = 100;
   bool readdirplus = true;  // supports READDIRPLUS
+  // Sends attributes and handles in replies that may lack them (READDIRPLUS has its own rule).
+  bool optional_results = true;
 
   // The calls received so far.
   std::map<Procedure, uint32_t> calls;
@@ -139,6 +144,15 @@ class MemoryServer {
                    .bytes = *bytes, .position = encoded.item->position, .release = [bytes] {}});
   }
 
+  PostOpAttr AttributesOf(const File& file) const {
+    return optional_results ? PostOpAttr(file.attributes) : std::nullopt;
+  }
+  CreateOk Created(const File& made) const {
+    if (!optional_results) return {};
+    return {
+        .obj = Handle(made.attributes.fileid), .obj_attributes = made.attributes, .dir_wcc = {}};
+  }
+
   GetattrRes Getattr(const GetattrArgs& args) {
     const uint64_t id = IdOf(args.object);
     if (id == 0) return {.status = Nfsstat3::kStale};
@@ -156,24 +170,25 @@ class MemoryServer {
     if (file(dir).attributes.type != Ftype3::kDir) return {.status = Nfsstat3::kNotdir};
     const auto found = file(dir).names.find(std::string(args.name.text));
     if (found == file(dir).names.end()) return {.status = Nfsstat3::kNoent};
-    return {.resok = {Handle(found->second), file(found->second).attributes, {}}};
+    return {.resok = {Handle(found->second), AttributesOf(file(found->second)), {}}};
   }
   ReadlinkRes Readlink(const ReadlinkArgs& args) {
     const uint64_t id = IdOf(args.symlink);
     if (id == 0 || file(id).attributes.type != Ftype3::kLnk) return {.status = Nfsstat3::kInval};
     const std::string& target = file(id).target;
-    return {.resok = {file(id).attributes,
+    return {.resok = {AttributesOf(file(id)),
                       {{reinterpret_cast<const uint8_t*>(target.data()), target.size()}}}};
   }
   ReadRes Read(const ReadArgs& args) {
     const uint64_t id = IdOf(args.file);
     if (id == 0) return {.status = Nfsstat3::kStale};
     if (deny != Nfsstat3::kOk) return {.status = deny};
+    if (args.count > rtmax) return {.status = Nfsstat3::kInval};
     const std::vector<uint8_t>& data = file(id).data;
     const uint64_t begin = std::min<uint64_t>(args.offset, data.size());
     const uint64_t most = std::min(args.count, most_bytes);
     const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(most, data.size() - begin));
-    return {.resok = {file(id).attributes,
+    return {.resok = {AttributesOf(file(id)),
                       bytes,
                       begin + bytes == data.size(),
                       {absl::MakeConstSpan(data).subspan(begin, bytes)}}};
@@ -182,6 +197,7 @@ class MemoryServer {
     const uint64_t id = IdOf(args.file);
     if (id == 0) return {.status = Nfsstat3::kStale};
     if (deny != Nfsstat3::kOk) return {.status = deny};
+    if (args.data.bytes.size() > wtmax) return {.status = Nfsstat3::kInval};
     if (restart_at_write == calls[Procedure::kWrite]) Restart();
     const uint32_t bytes = std::min(static_cast<uint32_t>(args.data.bytes.size()), most_bytes);
     if (args.offset + bytes > space) return {.status = Nfsstat3::kNospc};
@@ -208,12 +224,12 @@ class MemoryServer {
     if (found != file(dir).names.end()) {
       const bool mine = exclusively && file(found->second).createverf == args.how.verf;
       if (!mine) return {.status = Nfsstat3::kExist};
-      return {.resok = {Handle(found->second), file(found->second).attributes, {}}};
+      return {.resok = Created(file(found->second))};
     }
     File& made = Add(dir, name, Ftype3::kReg);
     made.createverf = args.how.verf;
     if (args.how.obj_attributes.mode) made.attributes.mode = *args.how.obj_attributes.mode;
-    return {.resok = {Handle(made.attributes.fileid), made.attributes, {}}};
+    return {.resok = Created(made)};
   }
   RemoveRes Remove(const RemoveArgs& args) { return Unlink(args, false); }
   RemoveRes Rmdir(const RemoveArgs& args) { return Unlink(args, true); }
@@ -286,7 +302,8 @@ class MemoryServer {
   }
   FsinfoRes Fsinfo(const FsinfoArgs&) {
     FsinfoRes results;
-    results.resok.rtmax = results.resok.wtmax = kMaxFileData;
+    results.resok.rtmax = rtmax;
+    results.resok.wtmax = wtmax;
     results.resok.dtpref = 8192;
     return results;
   }

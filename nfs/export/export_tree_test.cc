@@ -37,6 +37,21 @@ TEST_F(ExportTreeTest, HandlesSurviveRestart) {
   EXPECT_EQ(HandleOf("g"), file);
 }
 
+// RFC 1813 section 2.5. A file that reuses the inode number of another has another handle, too.
+TEST_F(ExportTreeTest, HandlesOfDifferentFilesDiffer) {
+  MakeFile("f", "text");
+  MakeFile("g", "text");
+  ASSERT_EQ(link(Path("f").c_str(), Path("l").c_str()), 0);
+  const NfsFh3 first = HandleOf("f");
+  EXPECT_EQ(HandleOf("l"), first);
+  EXPECT_NE(HandleOf("g"), first);
+  EXPECT_NE(Root(), first);
+  ASSERT_EQ(unlink(Path("f").c_str()), 0);
+  ASSERT_EQ(unlink(Path("l").c_str()), 0);
+  MakeFile("f", "text");
+  EXPECT_NE(HandleOf("f"), first);
+}
+
 TEST_F(ExportTreeTest, ForgedForeignAndStaleHandlesAreRejected) {
   MakeFile("f", "text");
   NfsFh3 handle = HandleOf("f");

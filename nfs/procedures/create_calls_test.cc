@@ -1,7 +1,12 @@
 #include "nfs/procedures/create_calls.h"
 
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <string>
 
 #include "nfs/export/export_for_test.h"
 #include "nfs/procedures/attribute_calls.h"
@@ -96,6 +101,25 @@ TEST_F(CreateCallsTest, MkdirAndSymlinkCreateTheirObject) {
   EXPECT_EQ(linked.resok.obj_attributes->size, text.size());
   EXPECT_EQ(Symlink(context_, args).status, Nfsstat3::kExist);
   EXPECT_EQ(Symlink(context_, {.where = At("empty")}).status, Nfsstat3::kInval);
+}
+
+// RFC 1813 section 3.3.10: the directory changes once.
+TEST_F(CreateCallsTest, SymlinkCreatesTheWholeLinkInOneStep) {
+  const Fd watch(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  ASSERT_TRUE(watch.ok());
+  ASSERT_GE(inotify_add_watch(watch.get(), directory_.c_str(), IN_CREATE | IN_DELETE | IN_MOVE), 0);
+  const std::string text = "target";
+  SymlinkArgs args{.where = At("l")};
+  args.symlink_data.bytes = {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+  ASSERT_EQ(Symlink(context_, args).status, Nfsstat3::kOk);
+  EXPECT_EQ(std::filesystem::read_symlink(Path("l")).string(), text);
+  alignas(inotify_event) std::array<char, 4096> events;
+  const ssize_t bytes = read(watch.get(), events.data(), events.size());
+  ASSERT_GE(bytes, static_cast<ssize_t>(sizeof(inotify_event)));
+  const auto* event = reinterpret_cast<const inotify_event*>(events.data());
+  EXPECT_EQ(event->mask, uint32_t{IN_CREATE});
+  EXPECT_EQ(std::string(event->name), "l");
+  EXPECT_EQ(static_cast<size_t>(bytes), sizeof(inotify_event) + event->len) << "no other event";
 }
 
 TEST_F(CreateCallsTest, MknodCreatesEveryTypeOfNode) {

@@ -125,6 +125,16 @@ TEST_F(DataCallsTest, InvalidWritesGetTheMatchingStatus) {
   EXPECT_EQ(Write(Writing("f", 0, "text"), 0).status, Nfsstat3::kRofs);
 }
 
+// RFC 1813 section 3.3.21
+TEST_F(DataCallsTest, CommitNeedsARegularFile) {
+  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0666), 0);
+  for (const char* name : {"", "fifo"}) {
+    DataCall call;
+    const Nfsstat3 begun = call.Begin(context_, CommitArgs{.file = HandleOf(name)});
+    EXPECT_EQ(call.EndCommit(context_, begun, 0).status, Nfsstat3::kInval) << name;
+  }
+}
+
 TEST_F(DataCallsTest, AStorageErrorChangesTheWriteVerifier) {
   MakeFile("f", "", 0666);
   EXPECT_EQ(Write(Writing("f", 0, "text"), -ENOSPC).status, Nfsstat3::kNospc);

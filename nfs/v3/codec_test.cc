@@ -1,6 +1,7 @@
 #include "oncrpc/codec.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -120,6 +121,18 @@ TEST(CodecTest, ANameAboveTheLimitIsNeitherEncodedNorDecoded) {
 TEST(CodecTest, EncodingIntoATooSmallBufferFails) {
   Bytes buffer(Encoding(Samples().wcc).size() - 4);
   EXPECT_FALSE(oncrpc::Encode(Samples().wcc, absl::MakeSpan(buffer)).ok);
+}
+
+// RFC 1813 section 2.5
+TEST(CodecTest, FileTypesHaveTheNumbersOfTheSpecification) {
+  const std::pair<Ftype3, uint32_t> kNumbers[] = {
+      {Ftype3::kReg, 1}, {Ftype3::kDir, 2},  {Ftype3::kBlk, 3}, {Ftype3::kChr, 4},
+      {Ftype3::kLnk, 5}, {Ftype3::kSock, 6}, {Ftype3::kFifo, 7}};
+  Fattr3 fattr = Samples().fattr;
+  for (const auto& [type, number] : kNumbers) {
+    fattr.type = type;
+    EXPECT_EQ(LoadBe32(Encoding(fattr).data()), number);
+  }
 }
 
 TEST(CodecTest, AnUnknownTypeIsRefusedAndAnUnknownStatusKept) {

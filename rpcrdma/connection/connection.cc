@@ -32,6 +32,8 @@ absl::Status Connection::Init(absl::AnyInvocable<void(ibv_event_type)> on_event)
 }
 
 absl::Status Connection::MakeObjects(absl::AnyInvocable<void(ibv_event_type)> on_event) {
+  // Its own, so that no connection can use the keys of another: RFC 5042 section 3 and section
+  // 6.1.1.
   auto pd = worker_->AllocPd();
   if (!pd.ok()) return pd.status();
   pd_ = *pd;

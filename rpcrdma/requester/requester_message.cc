@@ -32,6 +32,8 @@ absl::Status Requester::OfferReads(Slot& slot, uint32_t buffer, const oncrpc::Ca
   Segment segment;
   if (plan.long_call) {
     // The RPC header lies at the end of the send buffer, which the message itself leaves free.
+    // What else the buffer holds, of earlier messages, is not offered: RFC 5042 section 6.3.2 and
+    // section 10.2.
     const absl::Span<uint8_t> rpc = connection_->send_buffer(buffer).last(call_bytes);
     oncrpc::EmitCall(call, rpc);
     if (absl::Status s = Offer(slot, rpc, IBV_ACCESS_REMOTE_READ, &segment); !s.ok()) return s;

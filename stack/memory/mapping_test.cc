@@ -153,6 +153,7 @@ TEST_F(MappingTest, WindowOfType1CanBeRebound) {
   EXPECT_EQ(pd_.use_count, 0u);
 }
 
+// RFC 5042 section 6.1.1
 TEST_F(MappingTest, WindowOfType2BelongsToOneQueuePairAndIsReboundAfterInvalidation) {
   const uint32_t region = table_.Register(&pd_, buffer_, 64, kBindable)->key;
   const uint32_t unbound = table_.AllocWindow(&pd_, IBV_MW_TYPE_2)->key;

@@ -244,6 +244,57 @@ TEST_F(FenceTest, KeysAllowOnlyTheirDirectionAndLength) {
   EXPECT_EQ(hostile->sent[0], IBV_WC_REM_ACCESS_ERR);
 }
 
+// RFC 5042 section 3 and section 6.1.1: servers do not trust each other, and each connection has a
+// protection domain of its own.
+TEST_F(FenceTest, AKeyOfferedOnAnotherConnectionIsRefused) {
+  constexpr uint16_t kOtherPort = kTestPort + 1;
+  StartHostile();
+  std::optional<absl::Status> other_connected, other_ended;
+  RawPeer other_server(&nodes[1]->worker(), managers[1].get());
+  other_server.Listen(kOtherPort);
+  auto made = Client::Create(&nodes[0]->worker(), managers[0].get(), MirrorBinding());
+  ASSERT_TRUE(made.ok()) << made.status();
+  const std::unique_ptr<Client> other_client = *std::move(made);
+  ASSERT_TRUE(other_client
+                  ->Connect(
+                      {nodes[1]->gid(), kOtherPort}, [&](absl::Status s) { other_connected = s; },
+                      [&](absl::Status s) { other_ended = s; })
+                  .ok());
+  ASSERT_TRUE(RunUntil([&] { return other_connected.has_value() && other_server.connected(); }));
+  ASSERT_TRUE(other_connected->ok()) << *other_connected;
+
+  ASSERT_TRUE(StartGet().ok());
+  const Segment segment = TakeCall().chunks.segments[0];
+  other_server.Write(0, {segment.handle, 8, segment.offset});
+  ASSERT_TRUE(RunUntil([&] { return other_server.sent.size() == 1 && other_ended.has_value(); }));
+  EXPECT_EQ(other_server.sent[0], IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(item_buffer, std::vector<uint8_t>(kItem, 0xEE));
+  ExpectGoodReplyEndsIt();
+}
+
+// RFC 5042 section 6.3.2 and section 10.2: what may be read is the call, and nothing that the
+// memory held before.
+TEST_F(FenceTest, ReadChunksExposeOnlyTheCall) {
+  StartHostile();
+  ASSERT_TRUE(StartEcho().ok());
+  ASSERT_EQ(TakeCall().chunks.read_count, 2);
+  const Segment header = call.chunks.reads[0].target, rest = call.chunks.reads[1].target;
+  ASSERT_EQ(header.length, oncrpc::CallHeaderBytes({}));
+  ASSERT_EQ(rest.length, kArguments);
+  hostile->Read(0, header);
+  hostile->Read(header.length, rest);
+  ASSERT_TRUE(RunUntil([this] { return hostile->sent.size() == 2; }));
+  EXPECT_EQ(hostile->sent, std::vector<ibv_wc_status>(2, IBV_WC_SUCCESS));
+  oncrpc::CallHeader rpc;
+  EXPECT_EQ(oncrpc::ParseCall({hostile->memory(), header.length}, &rpc), header.length);
+  EXPECT_EQ(rpc.xid, call.xid);
+  EXPECT_EQ(rpc.procedure, uint32_t{kEcho});
+  EXPECT_TRUE(std::equal(arguments.begin(), arguments.end(), hostile->memory() + header.length));
+  hostile->Read(0, {header.handle, header.length + 1, header.offset});
+  ASSERT_TRUE(RunUntil([this] { return hostile->sent.size() == 3; }));
+  EXPECT_EQ(hostile->sent[2], IBV_WC_REM_ACCESS_ERR);
+}
+
 // RFC 8797 section 5.2: as if there were none.
 TEST_F(HostileServerTest, InvalidPrivateDataIsIgnored) {
   StartSimulation();

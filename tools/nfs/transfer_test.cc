@@ -61,6 +61,33 @@ TEST_F(TransferTest, LimitsComeFromTheServer) {
   EXPECT_EQ(limits->in_flight, kMaxInFlight);
 }
 
+// RFC 1813 sections 3.3.6 and 3.3.7
+TEST_F(TransferTest, ReadsAndWritesStayWithinTheLimitsOfTheServer) {
+  AtServer([this] {
+    files_.rtmax = 100'000;
+    files_.wtmax = 70'000;
+  });
+  const std::string data = Pattern(kLarge);
+  const NfsTransfer put = Put(data, "/f");
+  ASSERT_TRUE(put.status.ok()) << put.status;
+  EXPECT_TRUE(Remote("f") == data);
+  const NfsTransfer get = Get("/f");
+  ASSERT_TRUE(get.status.ok()) << get.status;
+  EXPECT_TRUE(ReadLocal(back_) == data);
+}
+
+// RFC 1813 section 3.1
+TEST_F(TransferTest, RepliesWithoutOptionalAttributesAreEnough) {
+  AtServer([this] { files_.optional_results = false; });
+  const std::string data = Pattern(kLarge);
+  const NfsTransfer put = Put(data, "/f");
+  ASSERT_TRUE(put.status.ok()) << put.status;
+  EXPECT_TRUE(Remote("f") == data);
+  const NfsTransfer get = Get("/f");
+  ASSERT_TRUE(get.status.ok()) << get.status;
+  EXPECT_TRUE(ReadLocal(back_) == data);
+}
+
 TEST_F(TransferTest, TheRestOfAShortReadOrWriteIsRequestedAgain) {
   AtServer([this] { files_.most_bytes = 300'000; });
   const std::string data = Pattern(kLarge);

@@ -249,8 +249,10 @@ TEST_F(RcResponderTest, AReceiveInReadOnlyMemoryIsAProtectionError) {
 // Writes over one field of each request that leaves a, with an ICRC that is right again.
 class RcResponderForgeryTest : public RcResponderTest {
  protected:
-  void Forge(std::function<void(const wire::RocePacket&, uint8_t* frame)> change) {
-    pair_.hook = [change](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+  using Change = std::function<void(const wire::RocePacket&, uint8_t* frame)>;
+  void Forge(const Change& change) { Forge(pair_, change); }
+  static void Forge(TestPair& pair, const Change& change) {
+    pair.hook = [change](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
       if (!from_a) return PacketAction::kDeliver;
       uint8_t* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
       change(packet, bytes);
@@ -277,6 +279,27 @@ TEST_F(RcResponderForgeryTest, AShortFirstIsRefused) {
   });
   pair_.b.PostRecv(1, pair_.b.memory.data(), 4096);
   ExpectFailure(IBV_WR_SEND, 1000, 0, 0, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
+}
+
+// Two messages that become a First and a Last.
+TEST_F(RcResponderForgeryTest, AnEmptyOrTooLongLastIsRefused) {
+  for (const uint32_t last_bytes : {0u, 513u}) {
+    TestPair pair;
+    Forge(pair, [](const wire::RocePacket& packet, uint8_t* frame) {
+      const bool first = packet.payload_length == 512;
+      frame[packet.bth_offset] =
+          static_cast<uint8_t>(first ? wire::Opcode::kRcSendFirst : wire::Opcode::kRcSendLast);
+    });
+    pair.b.endpoint->qp.attr.path_mtu = IBV_MTU_512;  // that of a is 1,024
+    pair.b.PostRecv(1, pair.b.memory.data(), 4096);
+    pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 512);
+    pair.a.PostSend(IBV_WR_SEND, 2, pair.a.memory.data(), last_bytes);
+    pair.RunToEnd();
+    const std::vector<ibv_wc> all = pair.a.Poll();
+    ASSERT_EQ(all.size(), 2u) << last_bytes;
+    EXPECT_EQ(all[0].status, IBV_WC_SUCCESS) << last_bytes;
+    EXPECT_EQ(all[1].status, IBV_WC_REM_INV_REQ_ERR) << last_bytes;
+  }
 }
 
 TEST_F(RcResponderForgeryTest, AWriteLongerThanItsDmaLengthIsRefused) {
