@@ -19,8 +19,8 @@ MTU = 9000
 
 
 def enter():
-    """Moves this process, and all that it starts later, to a new network namespace, and to a mount
-    namespace, so that what is mounted ends with it."""
+    """Moves this process, and all that it starts later, to a new network namespace and a new mount
+    namespace. Its mounts end with the process."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET | CLONE_NEWNS) != 0:
         raise CaseSkipped(f"no network namespace: {os.strerror(ctypes.get_errno())}")

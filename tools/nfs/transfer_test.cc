@@ -24,6 +24,15 @@ class TransferTest : public NfsTest {
   NfsTransfer Get(const std::string& path) {
     return NfsGet(*tree_, *AskLimits(*tree_), path, back_, nullptr);
   }
+  void ExpectALargeFileIsWrittenAndReadBack() {
+    const std::string data = Pattern(kLarge);
+    const NfsTransfer put = Put(data, "/f");
+    ASSERT_TRUE(put.status.ok()) << put.status;
+    EXPECT_TRUE(Remote("f") == data);
+    const NfsTransfer get = Get("/f");
+    ASSERT_TRUE(get.status.ok()) << get.status;
+    EXPECT_TRUE(ReadLocal(back_) == data);
+  }
   size_t Files() {
     return AtServer([this] { return files_.files(); });
   }
@@ -67,36 +76,18 @@ TEST_F(TransferTest, ReadsAndWritesStayWithinTheLimitsOfTheServer) {
     files_.rtmax = 100'000;
     files_.wtmax = 70'000;
   });
-  const std::string data = Pattern(kLarge);
-  const NfsTransfer put = Put(data, "/f");
-  ASSERT_TRUE(put.status.ok()) << put.status;
-  EXPECT_TRUE(Remote("f") == data);
-  const NfsTransfer get = Get("/f");
-  ASSERT_TRUE(get.status.ok()) << get.status;
-  EXPECT_TRUE(ReadLocal(back_) == data);
+  ExpectALargeFileIsWrittenAndReadBack();
 }
 
 // RFC 1813 section 3.1
 TEST_F(TransferTest, RepliesWithoutOptionalAttributesAreEnough) {
   AtServer([this] { files_.optional_results = false; });
-  const std::string data = Pattern(kLarge);
-  const NfsTransfer put = Put(data, "/f");
-  ASSERT_TRUE(put.status.ok()) << put.status;
-  EXPECT_TRUE(Remote("f") == data);
-  const NfsTransfer get = Get("/f");
-  ASSERT_TRUE(get.status.ok()) << get.status;
-  EXPECT_TRUE(ReadLocal(back_) == data);
+  ExpectALargeFileIsWrittenAndReadBack();
 }
 
 TEST_F(TransferTest, TheRestOfAShortReadOrWriteIsRequestedAgain) {
   AtServer([this] { files_.most_bytes = 300'000; });
-  const std::string data = Pattern(kLarge);
-  const NfsTransfer put = Put(data, "/f");
-  ASSERT_TRUE(put.status.ok()) << put.status;
-  EXPECT_TRUE(Remote("f") == data);
-  const NfsTransfer get = Get("/f");
-  ASSERT_TRUE(get.status.ok()) << get.status;
-  EXPECT_TRUE(ReadLocal(back_) == data);
+  ExpectALargeFileIsWrittenAndReadBack();
 }
 
 TEST_F(TransferTest, DataLostByAServerRestartIsResent) {

@@ -440,8 +440,6 @@ TEST(RcProbeTest, ProbesContinueThroughAnOutage) {
   EXPECT_EQ(pair.a.counters.local_ack_timeout_err, 0u);
 }
 
-// The memory of what a probe would send again is gone: the queue pair fails, and nothing that was
-// flushed is sent any more.
 // Nothing is sent after the read, whose time-outs had been stopped to send from the SEND on.
 TEST(RcRepetitionTest, ALostReadIsRequestedAgainIfNothingCanBeSentAfterIt) {
   TestPair pair;
@@ -470,6 +468,8 @@ TEST(RcRepetitionTest, ALostReadIsRequestedAgainIfNothingCanBeSentAfterIt) {
   EXPECT_EQ(all[1].status, IBV_WC_LOC_PROT_ERR);
 }
 
+// The memory of what a probe would send again is gone: the queue pair fails, and nothing that was
+// flushed is sent any more.
 TEST(RcProbeTest, NothingIsSentAfterAProbeFails) {
   TestPair pair;
   int sent = 0;
