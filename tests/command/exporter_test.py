@@ -95,6 +95,12 @@ def free_port():
 class ExporterTest(CommandTest):
     def setUp(self):
         super().setUp()
+        # A browser fails its requests (ERR_NETWORK_CHANGED) while interfaces of its namespace come
+        # and go, as those of other tests do.
+        own = Host.make()
+        self.addCleanup(own.close)
+        self.assertTrue(own.shell("ip link set lo up"))
+        self.enterContext(own.entered())
         self.root = self.directory / "root"
         self.root.mkdir()
 
