@@ -41,7 +41,7 @@ class QueuePairTableTest : public ::testing::Test {
     static_cast<QueuePairTableTest*>(test)->fired_.push_back(&slot);
   }
 
-  const io::QpnLayout layout_;
+  const io::QpnLayout layout_{};
   Random random_{Random::Seed{}};
   TimingWheel wheel_{0};
   memory::ProtectionDomain pd_;
