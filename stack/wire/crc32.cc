@@ -62,8 +62,8 @@ uint32_t CrcByIsal(uint32_t crc, const uint8_t* data, size_t n) {
   return crc;
 }
 
-__attribute__((target("pclmul"))) uint32_t CrcByFolding(FoldFunction fold_blocks, uint32_t crc,
-                                                        const uint8_t* data, size_t n) {
+__attribute__((POLLUX_TARGET_128)) uint32_t CrcByFolding(FoldFunction fold_blocks, uint32_t crc,
+                                                         const uint8_t* data, size_t n) {
   if (n < kBlock) return CrcByTable(crc, data, n);
   __m128i sum = _mm_xor_si128(fold::LoadBlock(data), _mm_cvtsi32_si128(static_cast<int32_t>(~crc)));
   sum = fold_blocks(sum, data + kBlock, n / kBlock - 1);
@@ -125,8 +125,8 @@ __attribute__((POLLUX_TARGET_512, always_inline)) inline __m128i Lanes512(__m512
 
 }  // namespace
 
-__attribute__((target("pclmul"))) __m128i FoldBlocks128(__m128i sum, const uint8_t* data,
-                                                        size_t blocks) {
+__attribute__((POLLUX_TARGET_128)) __m128i FoldBlocks128(__m128i sum, const uint8_t* data,
+                                                         size_t blocks) {
   for (; blocks > 0; --blocks, data += kBlock) sum = fold::Fold(sum, fold::LoadBlock(data));
   return sum;
 }
@@ -208,8 +208,8 @@ const char* Name(CrcKernel kernel) {
 }
 
 bool Has(CrcKernel kernel) {
-  // The answers about wider registers tell of the operating system too.
-  const bool folds = __builtin_cpu_supports("pclmul");
+  // The answers about AVX tell of the operating system too.
+  const bool folds = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("avx");
   const bool folds_wide = folds && __builtin_cpu_supports("vpclmulqdq");
   switch (kernel) {
     case CrcKernel::kFold128:

@@ -9,6 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
+// AVX for its encodings with three operands, of which the last may be in memory at any address: a
+// quarter fewer instructions for a short packet than with SSE's.
+#define POLLUX_TARGET_128 target("avx,pclmul")
+
 namespace pollux::wire::fold {
 
 inline constexpr uint32_t kPolynomial = 0xEDB88320;
@@ -38,7 +42,7 @@ inline __m128i LoadBlock(const uint8_t* from) {
 }
 
 // Advances the sum by one block and adds the next block to it.
-__attribute__((target("pclmul"), always_inline)) inline __m128i Fold(__m128i sum, __m128i next) {
+__attribute__((POLLUX_TARGET_128, always_inline)) inline __m128i Fold(__m128i sum, __m128i next) {
   constexpr Factors kByBlock(128);
   const __m128i factors = _mm_set_epi64x(kByBlock.high, kByBlock.low);
   const __m128i low = _mm_clmulepi64_si128(sum, factors, 0x00);
@@ -61,7 +65,7 @@ constexpr uint64_t InverseOfPolynomial() {
 }
 
 // Returns the complemented CRC of a message whose blocks were folded into `sum`.
-__attribute__((target("pclmul"), always_inline)) inline uint32_t Reduce(__m128i sum) {
+__attribute__((POLLUX_TARGET_128, always_inline)) inline uint32_t Reduce(__m128i sum) {
   const __m128i factors =
       _mm_set_epi64x(static_cast<int64_t>(Factor(96)), static_cast<int64_t>(Factor(64)));
   const __m128i last = _mm_set_epi64x(static_cast<int64_t>(kWholePolynomial),

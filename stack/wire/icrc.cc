@@ -97,7 +97,7 @@ constexpr Windows kWindowsIpv6 = MakeWindows(kMaskIpv6);
 
 // `fold_blocks`: what takes the blocks behind the headers; null: this does it itself.
 template <size_t kHeaderBytes>
-__attribute__((target("pclmul"), always_inline)) inline uint32_t FoldPacket(
+__attribute__((POLLUX_TARGET_128, always_inline)) inline uint32_t FoldPacket(
     const uint8_t* l3, size_t bytes, const Windows& windows, FoldFunction fold_blocks) {
   // The first block may begin before the packet: what lies there becomes zeros, which change no
   // sum. So all others are whole.
@@ -127,8 +127,8 @@ __attribute__((target("pclmul"), always_inline)) inline uint32_t FoldPacket(
 }
 
 template <FoldFunction kFoldBlocks>
-__attribute__((target("pclmul"))) uint32_t IcrcByFolding(const uint8_t* l3, uint8_t ip_version,
-                                                         size_t bytes) {
+__attribute__((POLLUX_TARGET_128)) uint32_t IcrcByFolding(const uint8_t* l3, uint8_t ip_version,
+                                                          size_t bytes) {
   return ip_version == 4 ? FoldPacket<kMaskIpv4.size()>(l3, bytes, kWindowsIpv4, kFoldBlocks)
                          : FoldPacket<kMaskIpv6.size()>(l3, bytes, kWindowsIpv6, kFoldBlocks);
 }
