@@ -55,6 +55,13 @@ struct MemoryRegion {
     uint32_t capacity;  // of a fast region: the maximum number of bytes it maps
   };
 
+  // Whether the region contains the `bytes` bytes, at least one, at address `first` of a work
+  // request; At() is then the first of them.
+  bool Contains(uint64_t first, uint64_t bytes) const {
+    const uint64_t offset = first - iova;
+    return offset < length && bytes <= length - offset;
+  }
+  uint8_t* At(uint64_t first) const { return address + (first - iova); }
   bool is_window() const { return kind == KeyKind::kWindowType1 || kind == KeyKind::kWindowType2; }
 };
 static_assert(sizeof(MemoryRegion) <= 64, "one cache line");
@@ -141,16 +148,24 @@ class RegionTable {
   // valid here.
   AccessResult Check(const ProtectionDomain& pd, uint32_t key, uint64_t iova, uint64_t length,
                      int needed, uint8_t** at) const {
-    const MemoryRegion& slot = slots_[(key >> 8) & mask_];
-    const uint64_t offset = iova - slot.iova;
-    // The common case. An entry that has a domain has a key other than 0, so key 0 needs no check.
-    if (slot.key == key && slot.pd == &pd && slot.kind == KeyKind::kRegion && slot.mapped &&
-        (slot.access & needed) == needed && offset < slot.length &&
-        length <= slot.length - offset && length != 0) [[likely]] {
-      *at = slot.address + offset;
+    // The common case.
+    if (const MemoryRegion* region = FindLocal(pd, key, needed);
+        region != nullptr && region->Contains(iova, length) && length != 0) [[likely]] {
+      *at = region->At(iova);
       return AccessResult::kOk;
     }
     return CheckClosely(pd, key, iova, length, needed, at);
+  }
+  // For several local accesses to one region: its entry, until a region changes. Null if the key is
+  // not that of a mapped region of the domain with these access rights; Check() returns the reason.
+  const MemoryRegion* FindLocal(const ProtectionDomain& pd, uint32_t key, int needed) const {
+    const MemoryRegion& slot = slots_[(key >> 8) & mask_];
+    // An entry that has a domain has a key other than 0, so key 0 needs no check.
+    if (slot.key != key || slot.pd != &pd || slot.kind != KeyKind::kRegion || !slot.mapped ||
+        (slot.access & needed) != needed) [[unlikely]] {
+      return nullptr;
+    }
+    return &slot;
   }
   // As Check(), for the peer of queue pair `qpn`, which may use a window's key.
   AccessResult CheckRemote(const ProtectionDomain& pd, uint32_t qpn, uint32_t key, uint64_t iova,

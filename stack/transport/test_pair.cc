@@ -10,14 +10,15 @@ namespace pollux::transport {
 namespace {
 
 constexpr unsigned kPoolFrames = 1023;
+constexpr unsigned kPoolCache = 64;
 
 }  // namespace
 
 TestNode::TestNode(const std::string& name, Qpn qpn, uint32_t ipv4, ibv_qp_type type,
                    const ibv_qp_cap& cap, bool shared, const DcqcnParameters* dcqcn,
                    uint32_t first_msn)
-    : pool((io::InitEalForTest(),
-            rte_pktmbuf_pool_create(name.c_str(), kPoolFrames, 0, 0, 4480 + 128, SOCKET_ID_ANY))),
+    : pool((io::InitEalForTest(), rte_pktmbuf_pool_create(name.c_str(), kPoolFrames, kPoolCache, 0,
+                                                          4480 + 128, SOCKET_ID_ANY))),
       egress(this, pool, &counters),
       address(ipv4) {
   EXPECT_NE(pool, nullptr);

@@ -34,7 +34,8 @@ class LinkAddress {
   // The version (in the top byte) and the resolved bit together. Comparing this word is a cheap
   // test whether a header template is out of date.
   uint64_t word() const { return word_.load(std::memory_order_acquire); }
-  bool resolved() const { return (word() >> 48 & 1) != 0; }
+  static bool IsResolved(uint64_t word) { return (word >> 48 & 1) != 0; }
+  bool resolved() const { return IsResolved(word()); }
   // Only for the owning worker.
   void Store(const MacAddress& mac, bool resolved, bool unanswered = false) {
     uint64_t word = 0;

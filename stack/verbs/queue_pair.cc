@@ -69,8 +69,7 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       wqe.remote_address = wr.wr.atomic.remote_addr;
       wqe.rkey = wr.wr.atomic.rkey;
-      wqe.compare_add = wr.wr.atomic.compare_add;
-      wqe.swap = wr.wr.atomic.swap;
+      wqe.atomic = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};
       break;
     case IBV_WR_SEND_WITH_INV:
     case IBV_WR_LOCAL_INV:
@@ -79,16 +78,14 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
     case IBV_WR_BIND_MW:
       wqe.rkey = wr.bind_mw.rkey;
       wqe.region_key = wr.bind_mw.bind_info.mr != nullptr ? wr.bind_mw.bind_info.mr->lkey : 0;
-      wqe.memory_address = wr.bind_mw.bind_info.addr;
-      wqe.memory_length = wr.bind_mw.bind_info.length;
+      wqe.memory = {wr.bind_mw.bind_info.addr, wr.bind_mw.bind_info.length};
       wqe.memory_access = wr.bind_mw.bind_info.mw_access_flags;
       break;
     case kWrRegMr: {
       const memory::Mapping& mapping = static_cast<const RegisterWorkRequest&>(wr).mapping;
       wqe.rkey = mapping.key;
       wqe.remote_address = mapping.iova;
-      wqe.memory_address = mapping.address;
-      wqe.memory_length = mapping.length;
+      wqe.memory = {mapping.address, mapping.length};
       wqe.memory_access = static_cast<uint32_t>(mapping.access);
       break;
     }
@@ -98,18 +95,18 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
   }
 }
 
-void FillPlain(uint64_t wr_id, const ibv_sge& sge, ibv_wr_opcode opcode, unsigned flags,
-               SendWqe& wqe, ibv_sge& element) {
-  wqe =
-      SendWqe{.wr_id = wr_id,
-              .length = sge.length,
-              .packets = 1,
-              .opcode = opcode,
-              .num_sge = 1,
-              .send_flags = static_cast<uint8_t>(flags),
-              .is_short_send = opcode == IBV_WR_SEND,
-              .is_single_packet = opcode != IBV_WR_SEND_WITH_INV && (flags & IBV_SEND_FENCE) == 0};
-  element = sge;
+[[gnu::always_inline]] inline void FillPlain(uint64_t wr_id, const ibv_sge& sge,
+                                             ibv_wr_opcode opcode, unsigned flags, SendWqe& wqe) {
+  wqe = SendWqe{.wr_id = wr_id,
+                .element = sge,
+                .length = sge.length,
+                .packets = 1,
+                .opcode = opcode,
+                .num_sge = 1,
+                .send_flags = static_cast<uint8_t>(flags),
+                .is_short_send = opcode == IBV_WR_SEND,
+                .is_single_packet = opcode != IBV_WR_SEND_WITH_INV && (flags & IBV_SEND_FENCE) == 0,
+                .has_element = true};
 }
 
 // Whether a receive of one element may be posted, with nothing more to it.
@@ -118,9 +115,11 @@ bool TakesReceive(const QueuePair& qp, const ibv_sge& sge) {
          sge.length <= kMaxMessage && qp.rq_depth() < qp.init().cap.max_recv_wr;
 }
 
-void FillReceive(uint64_t wr_id, const ibv_sge& sge, RecvWqe& wqe, ibv_sge& element) {
-  wqe = RecvWqe{.wr_id = wr_id, .length = sge.length, .num_sge = 1};
-  element = sge;
+void FillReceive(uint64_t wr_id, const ibv_sge& sge, PostedRecv& receive) {
+  receive.wr_id = wr_id;
+  receive.length = sge.length;
+  receive.num_sge = 1;
+  receive.element = sge;
 }
 
 }  // namespace
@@ -151,7 +150,7 @@ QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventL
   sq_ = MakeLineArray<SendWqe>(sq_slots);
   sq_sge_ = MakeLineArray<ibv_sge>(sq_slots * cap.max_send_sge);
   sq_inline_ = MakeLineArray<uint8_t>(sq_slots * cap.max_inline_data);
-  rq_ = MakeLineArray<RecvWqe>(rq_slots);
+  rq_ = MakeLineArray<PostedRecv>(rq_slots);
   rq_sge_ = MakeLineArray<ibv_sge>(rq_slots * cap.max_recv_sge);
 }
 
@@ -201,17 +200,16 @@ int QueuePair::CheckSends(const ibv_send_wr* wr) const {
       sq_tail_ - sq_head_ >= init_.cap.max_send_wr) {
     return false;
   }
-  const uint32_t slot = sq_tail_++ & sq_mask_;
-  SendWqe& wqe = sq_[slot];
-  FillPlain(wr.wr_id, *wr.sg_list, wr.opcode, wr.send_flags, wqe,
-            sq_sge_[slot * static_cast<size_t>(init_.cap.max_send_sge)]);
+  SendWqe& wqe = sq_[sq_tail_++ & sq_mask_];
+  FillPlain(wr.wr_id, *wr.sg_list, wr.opcode, wr.send_flags, wqe);
   wqe.remote_address = wr.wr.rdma.remote_addr;
   wqe.rkey = wr.wr.rdma.rkey;
   return true;
 }
 
-// 0 when `wr` was taken, else an errno.
-int QueuePair::TakeSend(const ibv_send_wr& wr) {
+// 0 when `wr` was taken, else an errno. Out of line, so that PostSend() saves no registers for it.
+[[gnu::noinline]] int QueuePair::TakeOtherSend(const ibv_send_wr& wr) {
+  if (!takes_sends()) return EINVAL;
   uint64_t length;
   if (const int error = CheckSend(wr, &length); error != 0) return error;
   const uint64_t packets = PacketsOf(length);
@@ -239,6 +237,7 @@ int QueuePair::TakeSend(const ibv_send_wr& wr) {
                 &sq_sge_[(sq_tail_ & sq_mask_) * static_cast<size_t>(cap.max_send_sge)]);
   }
   ++sq_tail_;
+  if (flushes_sends()) CompleteSend(IBV_WC_WR_FLUSH_ERR);
   return 0;
 }
 
@@ -247,12 +246,11 @@ int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
   for (; wr != nullptr; wr = wr->next) {
     if (TakePlainSend(*wr)) [[likely]]
       continue;
-    result = takes_sends() ? TakeSend(*wr) : EINVAL;
-    if (result != 0) {
+    result = TakeOtherSend(*wr);
+    if (result != 0) [[unlikely]] {
       if (bad_wr != nullptr) *bad_wr = wr;
       break;
     }
-    if (flushes_sends()) CompleteSend(IBV_WC_WR_FLUSH_ERR);
   }
   if (sq_head_ != sq_tail_) Activate();
   return result;
@@ -261,9 +259,7 @@ int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
 int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   for (; wr != nullptr; wr = wr->next) {
     if (wr->num_sge == 1 && TakesReceive(*this, *wr->sg_list)) [[likely]] {
-      const uint32_t slot = rq_tail_++ & rq_mask_;
-      FillReceive(wr->wr_id, *wr->sg_list, rq_[slot],
-                  rq_sge_[slot * static_cast<size_t>(init_.cap.max_recv_sge)]);
+      FillReceive(wr->wr_id, *wr->sg_list, rq_[rq_tail_++ & rq_mask_]);
       continue;
     }
     if (const int result = TakeRecvRequest(*wr); result != 0) {
@@ -285,10 +281,16 @@ int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
   if (length > kMaxMessage) return EINVAL;
   const uint32_t slot = rq_tail_++ & rq_mask_;
-  rq_[slot] = RecvWqe{.wr_id = wr.wr_id,
-                      .length = static_cast<uint32_t>(length),
-                      .num_sge = static_cast<uint16_t>(wr.num_sge)};
-  std::copy_n(wr.sg_list, wr.num_sge, &rq_sge_[slot * static_cast<size_t>(init_.cap.max_recv_sge)]);
+  PostedRecv& receive = rq_[slot];
+  receive.wr_id = wr.wr_id;
+  receive.length = static_cast<uint32_t>(length);
+  receive.num_sge = static_cast<uint16_t>(wr.num_sge);
+  if (wr.num_sge == 1) {
+    receive.element = *wr.sg_list;
+  } else {
+    std::copy_n(wr.sg_list, wr.num_sge,
+                &rq_sge_[slot * static_cast<size_t>(init_.cap.max_recv_sge)]);
+  }
   if (state() == IBV_QPS_ERR) FlushRecv();
   return 0;
 }
@@ -308,10 +310,8 @@ int QueuePair::PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags,
     wr.send_flags = flags;
     return PostSend(&wr, nullptr);
   }
-  const uint32_t slot = sq_tail_++ & sq_mask_;
-  SendWqe& wqe = sq_[slot];
-  FillPlain(wr_id, sge, invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND, flags, wqe,
-            sq_sge_[slot * static_cast<size_t>(init_.cap.max_send_sge)]);
+  SendWqe& wqe = sq_[sq_tail_++ & sq_mask_];
+  FillPlain(wr_id, sge, invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND, flags, wqe);
   wqe.rkey = invalidate;
   Activate();
   return 0;
@@ -323,8 +323,7 @@ int QueuePair::PostOneRecv(uint64_t wr_id, const ibv_sge& sge) {
     const ibv_recv_wr wr{.wr_id = wr_id, .next = nullptr, .sg_list = &one, .num_sge = 1};
     return PostRecv(&wr, nullptr);
   }
-  const uint32_t slot = rq_tail_++ & rq_mask_;
-  FillReceive(wr_id, sge, rq_[slot], rq_sge_[slot * static_cast<size_t>(init_.cap.max_recv_sge)]);
+  FillReceive(wr_id, sge, rq_[rq_tail_++ & rq_mask_]);
   return 0;
 }
 

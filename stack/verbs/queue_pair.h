@@ -98,12 +98,13 @@ struct alignas(64) SendWqe {
     AddressHandle* ah;            // for UD
   };
   union {
-    uint64_t compare_add = 0;
-    uint64_t memory_address;  // for IBV_WR_BIND_MW and kWrRegMr
-  };
-  union {
-    uint64_t swap = 0;
-    uint64_t memory_length;
+    struct {
+      uint64_t compare_add, swap;
+    } atomic = {};
+    struct {
+      uint64_t address, length;
+    } memory;         // for IBV_WR_BIND_MW and kWrRegMr
+    ibv_sge element;  // if has_element
   };
   uint32_t rkey = 0;  // remote key, or the key to invalidate, bind or map
   uint32_t immediate_be = 0;
@@ -129,7 +130,8 @@ struct alignas(64) SendWqe {
   // For a reliable connection: a SEND or RDMA WRITE of one packet from one SGE, not inline, without
   // immediate data, invalidation and fence.
   bool is_single_packet : 1 = false;
-  uint8_t unused : 4 = 0;  // so that the byte is written as a whole
+  bool has_element : 1 = false;  // its only SGE is in `element`
+  uint8_t unused : 3 = 0;        // so that the byte is written as a whole
 
   bool is_write() const {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -146,6 +148,11 @@ struct alignas(64) SendWqe {
   }
 };
 static_assert(sizeof(SendWqe) == 64 && kMaxSge <= UINT8_MAX);
+
+// An entry of a queue pair's own receive queue.
+struct alignas(32) PostedRecv : RecvWqe {
+  ibv_sge element;  // the only SGE, if num_sge is 1
+};
 
 // Owned by one worker: only its core may post to it, poll it or change it. Create it with
 // Worker::CreateQp(). Source: IB specification 10.3.
@@ -207,6 +214,8 @@ class QueuePair : public EventSource {
   uint32_t sq_tail() const { return sq_tail_; }
   SendWqe& sq(uint32_t index) { return sq_[index & sq_mask_]; }
   const ibv_sge* sq_sge(uint32_t index) const {
+    const SendWqe& wqe = sq_[index & sq_mask_];
+    if (wqe.has_element) return &wqe.element;
     return &sq_sge_[(index & sq_mask_) * static_cast<size_t>(init_.cap.max_send_sge)];
   }
   const uint8_t* sq_inline(uint32_t index) const {
@@ -231,11 +240,24 @@ class QueuePair : public EventSource {
     return TakeSharedRecv();
   }
   // The receive that TakeRecv() took.
-  const RecvWqe& recv() const { return srq() != nullptr ? srq_recv_ : rq_[rq_head_ & rq_mask_]; }
+  const RecvWqe& recv() const {
+    if (srq() != nullptr) [[unlikely]]
+      return srq_recv_;
+    return rq_[rq_head_ & rq_mask_];
+  }
   const ibv_sge* recv_sge() const {
-    return srq() != nullptr
-               ? srq_sge_.get()
-               : &rq_sge_[(rq_head_ & rq_mask_) * static_cast<size_t>(init_.cap.max_recv_sge)];
+    if (srq() != nullptr) return srq_sge_.get();
+    const PostedRecv& receive = rq_[rq_head_ & rq_mask_];
+    if (receive.num_sge == 1) return &receive.element;
+    return &rq_sge_[(rq_head_ & rq_mask_) * static_cast<size_t>(init_.cap.max_recv_sge)];
+  }
+  // The next receive of the queue pair's own queue if it has one SGE and room for `bytes` bytes,
+  // else null.
+  const PostedRecv* RecvForPacket(size_t bytes) const {
+    const PostedRecv& receive = rq_[rq_head_ & rq_mask_];
+    if (rq_head_ == rq_tail_ || receive.num_sge != 1 || bytes > receive.length) [[unlikely]]
+      return nullptr;
+    return &receive;
   }
   // The protection domain of its SGEs.
   const memory::ProtectionDomain& recv_pd() const {
@@ -252,18 +274,18 @@ class QueuePair : public EventSource {
   template <class Fill>
   void WriteRecvCompletion(bool solicited, Fill fill) {
     const uint64_t wr_id = recv().wr_id;
-    if (srq() != nullptr) {
+    if (srq() != nullptr) [[unlikely]] {
       srq_taken_ = false;
     } else {
       ++rq_head_;
     }
-    const bool written = init_.recv_cq->Write(solicited, [&](ibv_wc& wc) {
-      fill(wc);
-      wc.wr_id = wr_id;
-      wc.qp_num = qpn_.value;
-    });
-    if (!written) [[unlikely]]
-      OnCompletionLost();
+    AppendRecvCompletion(wr_id, solicited, fill);
+  }
+  // As CompleteRecv(), for the receive from RecvForPacket().
+  template <class Fill>
+  void CompletePacketRecv(const PostedRecv& receive, bool solicited, Fill fill) {
+    ++rq_head_;
+    AppendRecvCompletion(receive.wr_id, solicited, fill);
   }
   uint32_t rq_depth() const { return rq_tail_ - rq_head_; }
 
@@ -286,6 +308,16 @@ class QueuePair : public EventSource {
   uint8_t data_ecn = 0;
 
  private:
+  template <class Fill>
+  [[gnu::always_inline]] void AppendRecvCompletion(uint64_t wr_id, bool solicited, Fill fill) {
+    const bool written = init_.recv_cq->Write(solicited, [&](ibv_wc& wc) {
+      fill(wc);
+      wc.wr_id = wr_id;
+      wc.qp_num = qpn_.value;
+    });
+    if (!written) [[unlikely]]
+      OnCompletionLost();
+  }
   template <size_t kRow>
   friend class QueuePairRow;
   struct Place {
@@ -299,7 +331,7 @@ class QueuePair : public EventSource {
     return length <= mtu ? 1 : (length + mtu - 1) / mtu;
   }
   int CheckSend(const ibv_send_wr& wr, uint64_t* length) const;
-  int TakeSend(const ibv_send_wr& wr);
+  int TakeOtherSend(const ibv_send_wr& wr);
   bool TakeSharedRecv();
   void PushSendCompletion(const SendWqe& wqe, ibv_wc_status status, uint32_t byte_len);
   void FlushSend();
@@ -333,7 +365,7 @@ class QueuePair : public EventSource {
   bool srq_taken_ = false;
   RecvWqe srq_recv_;
   LineArray<ibv_sge> srq_sge_;
-  LineArray<RecvWqe> rq_;
+  LineArray<PostedRecv> rq_;
   LineArray<ibv_sge> rq_sge_;
 };
 

@@ -30,22 +30,38 @@ inline uint16_t ChecksumFinish(uint64_t sum) {
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   return static_cast<uint16_t>(~sum);
 }
+// As ChecksumFinish(), for sums of fewer than 2^16 words.
+inline uint16_t ChecksumFold(uint32_t sum) {
+  // Adding the sum with its halves exchanged leaves, in the upper half, their ones' complement sum.
+  sum += sum << 16 | sum >> 16;
+  return static_cast<uint16_t>(~sum >> 16);
+}
 inline uint16_t InternetChecksum(const uint8_t* data, size_t n) {
   return ChecksumFinish(ChecksumAdd(0, data, n));
 }
-// Whether the checksum of a 20-byte IPv4 header without options is correct. Words are added in
-// memory order: the sum is correct in any byte order (RFC 1071 section 2).
+// The part of the checksum of a 20-byte IPv4 header without options that its addresses contribute.
+inline uint64_t Ipv4AddressSum(const uint8_t* header) {
+  uint32_t addresses[2];
+  std::memcpy(addresses, header + 12, sizeof addresses);
+  return uint64_t{addresses[0]} + addresses[1];
+}
+// Whether the checksum of a header with these addresses is correct. Words are added in memory
+// order: the sum is correct in any byte order (RFC 1071 section 2).
+[[gnu::always_inline]] inline bool Ipv4ChecksumIsValid(const uint8_t* header,
+                                                       uint64_t address_sum) {
+  uint64_t first;
+  uint32_t second;
+  std::memcpy(&first, header, sizeof first);
+  std::memcpy(&second, header + sizeof first, sizeof second);
+  const uint64_t sum = address_sum + second + (first >> 32) + static_cast<uint32_t>(first);
+  // The upper half is small, so that no more than one bit is carried out of the lower one.
+  auto half = static_cast<uint32_t>(sum);
+  half += static_cast<uint32_t>(sum >> 32);
+  half += half < static_cast<uint32_t>(sum >> 32);
+  return ChecksumFold(half) == 0;
+}
 inline bool Ipv4ChecksumIsValid(const uint8_t* header) {
-  uint64_t words[2];
-  uint32_t last;
-  std::memcpy(words, header, sizeof words);
-  std::memcpy(&last, header + sizeof words, sizeof last);
-  uint64_t sum = last;
-  for (const uint64_t word : words) sum += (word >> 32) + static_cast<uint32_t>(word);
-  sum = (sum >> 32) + static_cast<uint32_t>(sum);
-  sum = (sum >> 16) + (sum & 0xFFFF);
-  sum = (sum >> 16) + (sum & 0xFFFF);
-  return sum == 0xFFFF;
+  return Ipv4ChecksumIsValid(header, Ipv4AddressSum(header));
 }
 
 }  // namespace pollux::wire

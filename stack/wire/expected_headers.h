@@ -52,6 +52,7 @@ class ExpectedHeaders {
       return;
     }
     for (size_t i = 0; i < kBlocks; ++i) blocks_[i] = Masked(packet.frame, i);
+    address_sum_ = Ipv4AddressSum(packet.frame + kEthernetBytes);
   }
   // From now on no packet is expected.
   void Forget() {
@@ -71,7 +72,8 @@ class ExpectedHeaders {
   // Checks neither the opcode nor the length of its extended headers.
   [[gnu::always_inline]] bool ParseSinglePacket(const uint8_t* frame, size_t length,
                                                 SinglePacketMessage* message) const {
-    if (!HasHeaders(frame)) return false;
+    if (!HasHeaders(frame)) [[unlikely]]
+      return false;
     const uint8_t* ip = frame + kEthernetBytes;
     const uint8_t* bth = frame + kBthOffset;
     const size_t total_length = LoadBe16(ip + ipv4::kTotalLength);
@@ -79,7 +81,8 @@ class ExpectedHeaders {
     constexpr size_t kMinTotalLength = kMinFrameBytes - kEthernetBytes;
     if (total_length + kEthernetBytes > length || total_length <= kMinTotalLength + pad ||
         LoadBe16(frame + kUdpOffset + udp::kLength) + kIpv4Bytes != total_length ||
-        (ip[ipv4::kTos] & ipv4::kEcnMask) == kCe || !Ipv4ChecksumIsValid(ip)) {
+        (ip[ipv4::kTos] & ipv4::kEcnMask) == kCe || !Ipv4ChecksumIsValid(ip, address_sum_))
+        [[unlikely]] {
       return false;
     }
     const uint32_t last_word = LoadBe32(bth + bth_fields::kAckRequest);
@@ -104,7 +107,7 @@ class ExpectedHeaders {
     const size_t total_length = LoadBe16(ip + ipv4::kTotalLength);
     if (total_length + kEthernetBytes > length ||
         LoadBe16(frame + kUdpOffset + udp::kLength) + kIpv4Bytes != total_length ||
-        total_length < kMinFrameBytes - kEthernetBytes || !Ipv4ChecksumIsValid(ip)) {
+        total_length < kMinFrameBytes - kEthernetBytes || !Ipv4ChecksumIsValid(ip, address_sum_)) {
       return false;
     }
     packet->frame = frame;
@@ -166,6 +169,7 @@ class ExpectedHeaders {
   }
 
   __m128i blocks_[kBlocks] = {};
+  uint64_t address_sum_ = 0;  // of the IP header's checksum
 };
 
 }  // namespace pollux::wire

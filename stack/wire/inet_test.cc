@@ -35,6 +35,17 @@ TEST(ChecksumTest, CarriesFoldBackIn) {
   EXPECT_EQ(InternetChecksum(ones.data(), ones.size()), 0);
 }
 
+TEST(ChecksumTest, ShortSumsFoldAsLongOnes) {
+  Random random(Random::Seed{});
+  for (const uint32_t sum : {0u, 1u, 0xFFFFu, 0x10000u, 0xFFFF0000u, 0xFFFFFFFFu}) {
+    EXPECT_EQ(ChecksumFold(sum), ChecksumFinish(sum)) << sum;
+  }
+  for (int round = 0; round < 10'000; ++round) {
+    const uint32_t sum = random.Next32();
+    EXPECT_EQ(ChecksumFold(sum), ChecksumFinish(sum)) << sum;
+  }
+}
+
 TEST(ChecksumTest, Ipv4HeaderChecksumMatchesTheGeneralOne) {
   EXPECT_FALSE(Ipv4ChecksumIsValid(Buffer(kIpv4Bytes, 0).data()));
   EXPECT_TRUE(Ipv4ChecksumIsValid(Buffer(kIpv4Bytes, 0xFF).data()));

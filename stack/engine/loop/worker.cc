@@ -139,18 +139,23 @@ void Worker::TakeBurst(Port& port, uint16_t count) {
   // One that follows one to the same queue pair finds it warm.
   const bool warm = count == 1 && arrivals_[0].dest_qpn == before;
   for (uint16_t i = 0; !warm && i < count && i < kPrefetchAhead; ++i) Prefetch(i);
-  unsigned done = 0;
-  Burst burst;
+  bool all_done = true;
+  Burst burst{.address_version = AddressVersion(port)};
   for (uint16_t i = 0; i < count; ++i) {
     if (i + kPrefetchAhead < count) Prefetch(static_cast<uint16_t>(i + kPrefetchAhead));
     port.counters.rcvd_bytes += frames[i]->pkt_len;
-    if (Dispatch(port, frames[i], arrivals_[i], &burst, context)) frames[done++] = frames[i];
+    if (!Dispatch(port, frames[i], arrivals_[i], &burst, context)) [[unlikely]] {
+      frames[i] = nullptr;
+      all_done = false;
+    }
   }
+  if (!all_done) [[unlikely]]
+    count = static_cast<uint16_t>(std::remove(frames, frames + count, nullptr) - frames);
   if (burst.called != nullptr) AfterCall(*burst.called);
   if (port.steering != nullptr) {
-    port.steering->Free(frames, done);
+    port.steering->Free(frames, count);
   } else {
-    io::FreeMbufs(frames, done);
+    io::FreeMbufs(frames, count);
   }
 }
 
@@ -184,9 +189,12 @@ void Worker::TakeBurst(Port& port, uint16_t count) {
 [[gnu::always_inline]] inline bool Worker::Dispatch(Port& port, rte_mbuf* frame,
                                                     const Arrival& arrival, Burst* burst,
                                                     transport::PollContext& context) {
-  if (Slot* slot = qps_.FindInUse(arrival.dest_qpn);
-      slot != nullptr && slot->endpoint->TryExpectedFrame(arrival.frame, arrival.length, context,
-                                                          AddressVersion(port))) [[likely]] {
+  Slot* slot = burst->called;
+  if (slot == nullptr || arrival.dest_qpn != slot->qpn || slot->qpn == kGsiQpn) {
+    slot = qps_.FindInUse(arrival.dest_qpn);
+  }
+  if (slot != nullptr && slot->endpoint->TryExpectedFrame(arrival.frame, arrival.length, context,
+                                                          burst->address_version)) [[likely]] {
     NoteCalled(*slot, burst);
     return true;
   }
@@ -209,6 +217,7 @@ bool Worker::DispatchParsed(Port& port, rte_mbuf* frame, const Arrival& arrival,
   const wire::ParseResult result = wire::ParseRocePacket(arrival.frame, arrival.length, &packet);
   if (result == wire::ParseResult::kNotRoce) {
     port.interface->OnFrame(frame, context);
+    burst->address_version = AddressVersion(port);
     return false;
   }
   if (result != wire::ParseResult::kOk) {
@@ -218,7 +227,7 @@ bool Worker::DispatchParsed(Port& port, rte_mbuf* frame, const Arrival& arrival,
   } else if (!port.interface->IsOurs(packet)) {
     port.counters.Count(Drop::kNotForUs);
   } else if (Slot* slot = qps_.Find(packet.bth.dest_qpn, port.counters)) {
-    slot->endpoint->OnPacket(packet, context, AddressVersion(port));
+    slot->endpoint->OnPacket(packet, context, burst->address_version);
     NoteCalled(*slot, burst);
   }
   return true;

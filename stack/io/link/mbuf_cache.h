@@ -7,7 +7,9 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace pollux::io {
 
@@ -24,17 +26,62 @@ inline rte_mbuf* TakeCachedMbuf(rte_mempool* pool, uint32_t ahead, const void** 
   return mbuf;
 }
 
+// The mbufs in this core's cache of a packet pool, for a caller that takes several at a time. Until
+// Take() is called nothing else may use the cache.
+class CachedMbufs {
+ public:
+  // If the cache holds fewer than `wanted` mbufs, it is filled from `pool` first. Of the mbufs in
+  // the cache, `ahead` are not offered: as in TakeCachedMbuf(), they can be prefetched.
+  CachedMbufs(rte_mempool* pool, uint32_t wanted, uint32_t ahead)
+      : cache_(rte_mempool_default_cache(pool, rte_lcore_id())) {
+    if (cache_ == nullptr) [[unlikely]]
+      return;
+    if (cache_->len < wanted + ahead) [[unlikely]]
+      Fill(pool, cache_);
+    if (cache_->len <= ahead) [[unlikely]]
+      return;
+    size_ = cache_->len - ahead;
+    next_ = &cache_->objs[cache_->len - 1];
+  }
+  // 0 if the pool is empty, or if this thread has no cache.
+  uint32_t size() const { return size_; }
+  // Returns the next mbuf, which is uninitialised; at most size() times.
+  rte_mbuf* Next() { return static_cast<rte_mbuf*>(*next_--); }
+  // The mbuf that Next() will return after `ahead` - 1 others.
+  const void* upcoming(size_t ahead) const { return *(next_ - (ahead - 1)); }
+  // Takes the `count` mbufs that Next() has returned out of the cache.
+  void Take(uint32_t count) { cache_->len -= count; }
+
+ private:
+  [[gnu::noinline]] static void Fill(rte_mempool* pool, rte_mempool_cache* cache) {
+    if (cache->len >= cache->size) return;
+    const uint32_t missing = cache->size - cache->len;
+    if (rte_mempool_ops_dequeue_bulk(pool, &cache->objs[cache->len], missing) == 0) {
+      cache->len = cache->size;
+    }
+  }
+
+  rte_mempool_cache* cache_;
+  void* const* next_ = nullptr;
+  uint32_t size_ = 0;
+};
+
 // As rte_pktmbuf_free_bulk(), but faster for frames in one segment: each is put into the cache of
 // its pool.
 inline void FreeMbufs(rte_mbuf* const* mbufs, unsigned count) {
+  // Reference count and number of segments, as words of rearm_data.
+  constexpr uint64_t kMask = 0x0000'FFFF'FFFF'0000;
+  constexpr uint64_t kOneOfEach = 0x0000'0001'0001'0000;
+  static_assert(offsetof(rte_mbuf, refcnt) == offsetof(rte_mbuf, rearm_data) + 2 &&
+                offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, rearm_data) + 4);
   rte_mempool* pool = nullptr;  // of the previous mbuf
   rte_mempool_cache* cache = nullptr;
   for (unsigned i = 0; i < count; ++i) {
     rte_mbuf* mbuf = mbufs[i];
+    uint64_t words;
+    std::memcpy(&words, &mbuf->rearm_data, sizeof words);
     // For any other mbuf the second cache line is needed, which another core may hold.
-    const bool alone =
-        mbuf->nb_segs == 1 && rte_mbuf_refcnt_read(mbuf) == 1 && RTE_MBUF_DIRECT(mbuf);
-    if (!alone) [[unlikely]] {
+    if ((words & kMask) != kOneOfEach || !RTE_MBUF_DIRECT(mbuf)) [[unlikely]] {
       rte_pktmbuf_free(mbuf);
       continue;
     }

@@ -56,6 +56,38 @@ TEST_F(MbufCacheTest, TheGivenNumberOfMbufsStaysInTheCache) {
   rte_pktmbuf_free(last);
 }
 
+TEST_F(MbufCacheTest, SeveralAreTakenAsOneByOne) {
+  std::array<rte_mbuf*, 3 + kAhead> mbufs;
+  for (rte_mbuf*& mbuf : mbufs) mbuf = rte_pktmbuf_alloc(pool_);
+  FreeMbufs(mbufs.data(), mbufs.size());
+  const uint32_t before = cache().len;
+  CachedMbufs cached(pool_, 3, kAhead);
+  EXPECT_EQ(cached.size(), before - kAhead);
+  rte_mbuf* taken[3];
+  for (size_t i = 0; i < 3; ++i) {
+    taken[i] = cached.Next();
+    EXPECT_EQ(taken[i], mbufs[mbufs.size() - 1 - i]);
+    EXPECT_EQ(cached.upcoming(kAhead), cache().objs[before - 1 - i - kAhead]);
+  }
+  EXPECT_EQ(cache().len, before) << "they are taken together";
+  cached.Take(3);
+  EXPECT_EQ(cache().len, before - 3);
+  FreeMbufs(taken, 3);
+}
+
+TEST_F(MbufCacheTest, ACacheWithTooFewMbufsIsFilled) {
+  EXPECT_EQ(cache().len, 0u);
+  EXPECT_EQ(CachedMbufs(pool_, 1, kAhead).size(), kCached - kAhead);
+  EXPECT_EQ(cache().len, kCached);
+}
+
+TEST_F(MbufCacheTest, AnEmptyPoolOffersNone) {
+  std::vector<rte_mbuf*> all;
+  while (rte_mbuf* mbuf = rte_pktmbuf_alloc(pool_)) all.push_back(mbuf);
+  EXPECT_EQ(CachedMbufs(pool_, 1, kAhead).size(), 0u);
+  FreeMbufs(all.data(), static_cast<unsigned>(all.size()));
+}
+
 TEST_F(MbufCacheTest, AFullCacheGivesTheRestToThePool) {
   std::vector<rte_mbuf*> mbufs(cache().flushthresh + 1);
   for (rte_mbuf*& mbuf : mbufs) {

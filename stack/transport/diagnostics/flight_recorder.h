@@ -56,6 +56,12 @@ class FlightRecorder {
       BeginRun(word, now_ns);
     }
   }
+  // `count` packets with consecutive PSNs that do not wrap, at least one.
+  void Packets(FlightKind kind, uint8_t opcode, Psn first, uint16_t detail, uint32_t count,
+               uint64_t now_ns) {
+    Packet(kind, opcode, first, detail, now_ns);
+    follows_ += count - 1;
+  }
   // Consecutive drops for one reason are one entry, with the last one's opcode and PSN.
   void Dropped(uint8_t opcode, Psn psn, Drop reason, uint64_t now_ns);
   void Note(FlightKind kind, uint8_t code, uint16_t detail, uint64_t now_ns);

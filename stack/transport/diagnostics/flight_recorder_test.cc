@@ -27,6 +27,20 @@ TEST(FlightRecorderTest, ConsecutivePacketsAreOneEntry) {
   EXPECT_EQ(entries[0].time_ns, 109u) << "of the last";
 }
 
+TEST(FlightRecorderTest, PacketsThatAreRecordedTogetherContinueARun) {
+  FlightRecorder recorder;
+  recorder.Packet(FlightKind::kSent, kSendOnly, Psn(5), 64, 1);
+  recorder.Packets(FlightKind::kSent, kSendOnly, Psn(6), 64, 3, 2);
+  recorder.Packet(FlightKind::kSent, kSendOnly, Psn(9), 64, 3);
+  recorder.Packets(FlightKind::kSent, kSendOnly, Psn(10), 65, 2, 4);
+  const auto entries = recorder.Entries();
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[0].count, 5u);
+  EXPECT_EQ(entries[0].time_ns, 3u);
+  EXPECT_EQ(entries[1].psn, Psn(10));
+  EXPECT_EQ(entries[1].count, 2u);
+}
+
 TEST(FlightRecorderTest, APacketThatDiffersStartsANewEntry) {
   FlightRecorder recorder;
   recorder.Packet(FlightKind::kSent, kSendOnly, Psn(5), 64, 1);

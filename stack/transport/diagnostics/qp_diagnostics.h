@@ -47,10 +47,11 @@ class QpDiagnostics {
     recorder_.Packet(FlightKind::kSent, static_cast<uint8_t>(opcode), psn,
                      Detail(opcode, payload_bytes, syndrome), now_ns_);
   }
-  // The two parts of Sent(), for a packet that is not an acknowledgement.
-  void RecordSent(wire::Opcode opcode, Psn psn, uint32_t payload_bytes) {
-    recorder_.Packet(FlightKind::kSent, static_cast<uint8_t>(opcode), psn,
-                     static_cast<uint16_t>(payload_bytes), now_ns_);
+  // The two parts of Sent(), for packets that are not acknowledgements. `count` packets of one kind
+  // have consecutive PSNs that do not wrap.
+  void RecordSent(wire::Opcode opcode, Psn first, uint32_t payload_bytes, uint32_t count) {
+    recorder_.Packets(FlightKind::kSent, static_cast<uint8_t>(opcode), first,
+                      static_cast<uint16_t>(payload_bytes), count, now_ns_);
   }
   void CountSent(uint64_t packets, uint64_t payload_bytes) {
     counters_.sent_pkts += packets;

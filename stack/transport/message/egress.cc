@@ -22,10 +22,10 @@ void Egress::CountNotSent(Drop reason) {
 void Egress::Flush(uint64_t now_ns) {
   // Most often a message alone.
   if (count_ == 1) {
-    const uint32_t bytes = frames_[0]->pkt_len;
     if (link_->Send(frames_.data(), 1, now_ns) == 0) return;
     ++counters_->sent_pkts;
-    counters_->sent_bytes += bytes;
+    counters_->sent_bytes += pushed_bytes_ - sent_bytes_;
+    sent_bytes_ = pushed_bytes_;
     count_ = 0;
     return;
   }
@@ -36,19 +36,17 @@ void Egress::FlushSeveral(uint64_t now_ns) {
   uint16_t sent = 0;
   while (sent < count_) {
     const uint16_t burst = std::min<uint16_t>(kBurst, count_ - sent);
-    uint64_t bytes = 0;
-    // Lengths are read before the link may free the frames.
-    std::array<uint32_t, kBurst> lengths;
-    for (uint16_t i = 0; i < burst; ++i) lengths[i] = frames_[sent + i]->pkt_len;
     const uint16_t taken = link_->Send(&frames_[sent], burst, now_ns);
-    for (uint16_t i = 0; i < taken; ++i) bytes += lengths[i];
-    counters_->sent_pkts += taken;
-    counters_->sent_bytes += bytes;
     sent += taken;
     if (taken < burst) break;
   }
   std::copy(frames_.begin() + sent, frames_.begin() + count_, frames_.begin());
   count_ -= sent;
+  uint64_t waiting_bytes = 0;
+  for (uint16_t i = 0; i < count_; ++i) waiting_bytes += frames_[i]->pkt_len;
+  counters_->sent_pkts += sent;
+  counters_->sent_bytes += pushed_bytes_ - sent_bytes_ - waiting_bytes;
+  sent_bytes_ = pushed_bytes_ - waiting_bytes;
 }
 
 }  // namespace pollux::transport

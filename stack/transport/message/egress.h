@@ -4,6 +4,7 @@
 
 #include <rte_mbuf.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +44,8 @@ class Egress {
   // last packet may exceed that. Before the first turn TurnIsOver() is false.
   void BeginTurn(uint32_t bytes) { turn_end_bytes_ = pushed_bytes_ + bytes; }
   bool TurnIsOver() const { return pushed_bytes_ >= turn_end_bytes_; }
+  // How many more bytes may be pushed in this turn.
+  uint64_t turn_bytes() const { return TurnIsOver() ? 0 : turn_end_bytes_ - pushed_bytes_; }
   // Returns an empty mbuf of one segment with DPDK's headroom, or null (counted) if the pool is
   // empty.
   rte_mbuf* Allocate() {
@@ -51,14 +54,7 @@ class Egress {
     if (frame == nullptr) [[unlikely]]
       return AllocateFromPool();
     FetchToWrite(upcoming);
-    // As rte_pktmbuf_reset(), without writing the second cache line: an mbuf in a pool has one
-    // segment, and offload fields are read only if a flag is set.
-    frame->data_off = RTE_PKTMBUF_HEADROOM;
-    frame->port = RTE_MBUF_PORT_INVALID;
-    frame->ol_flags = 0;
-    frame->packet_type = 0;
-    frame->pkt_len = 0;
-    frame->data_len = 0;
+    Reset(frame, 0);
     return frame;
   }
   // Takes over `frame`. If there is no room it is dropped and counted.
@@ -74,14 +70,37 @@ class Egress {
   }
   void Flush(uint64_t now_ns);
 
- private:
-  // The number of mbufs between the one taken and the one prefetched: the time in which their
-  // packets are built hides the latency of another core's cache.
+  // For a caller that builds several frames at a time. It takes at most burst_room() mbufs from
+  // Mbufs(), calls Reset() for each, and FetchToWrite() for the one kFetchAhead behind it, writes
+  // their addresses to places(), and calls Append().
   static constexpr uint32_t kFetchAhead = 4;
-  static constexpr size_t kCacheLine = 64;
-
+  // As many as there is room for, and at most as many as complete a burst.
+  uint16_t burst_room() const {
+    return std::min<uint16_t>(kBurst - count_ % kBurst, kCapacity - count_);
+  }
+  io::CachedMbufs Mbufs(uint32_t wanted) const { return {pool_, wanted, kFetchAhead}; }
+  rte_mbuf** places() { return &frames_[count_]; }
+  // Takes over `count` frames, at least one, of `bytes` bytes in all.
+  void Append(uint16_t count, uint64_t bytes, uint64_t now_ns) {
+    pushed_bytes_ += bytes;
+    count_ += count;
+    if (count_ % kBurst == 0) Flush(now_ns);
+  }
+  // Makes an mbuf of a pool an empty frame, or one of `bytes` bytes. As rte_pktmbuf_reset(),
+  // without writing the second cache line: an mbuf in a pool has one segment, and offload fields
+  // are read only if a flag is set.
+  static void Reset(rte_mbuf* frame, uint32_t bytes) {
+    frame->data_off = RTE_PKTMBUF_HEADROOM;
+    frame->port = RTE_MBUF_PORT_INVALID;
+    frame->ol_flags = 0;
+    frame->packet_type = 0;
+    frame->pkt_len = bytes;
+    frame->data_len = static_cast<uint16_t>(bytes);
+  }
   // If frames are passed by pointer, the core that read one last holds its cache lines. Prefetches
-  // the mbuf and the first two lines of its data, which hold all of a short packet.
+  // the mbuf and the first two lines of its data, which hold all of a short packet. Call it
+  // kFetchAhead packets before the mbuf is used: the time in which those are built hides the
+  // latency of the other core's cache.
   void FetchToWrite(const void* mbuf) const {
     const auto* at = static_cast<const char*>(mbuf);
     // In assembly, because the compiler emits prefetchw only for processors that are known to
@@ -90,6 +109,10 @@ class Egress {
     asm volatile("prefetchw %0" : : "m"(at[data_offset_]));
     asm volatile("prefetchw %0" : : "m"(at[data_offset_ + kCacheLine]));
   }
+
+ private:
+  static constexpr size_t kCacheLine = 64;
+
   void FlushSeveral(uint64_t now_ns);
   rte_mbuf* AllocateFromPool();
   void CountNotSent(Drop reason);
@@ -101,6 +124,7 @@ class Egress {
   uint32_t frame_room_;
   uint16_t count_ = 0;
   uint64_t pushed_bytes_ = 0;
+  uint64_t sent_bytes_ = 0;  // of those, what the link has accepted
   uint64_t turn_end_bytes_ = std::numeric_limits<uint64_t>::max();
   std::array<rte_mbuf*, kCapacity> frames_;
 };

@@ -63,6 +63,29 @@ TEST_F(EgressTest, FramesRefusedByTheLinkAreSentFirstNextTime) {
   EXPECT_EQ(counters_.sent_bytes, 21u);
 }
 
+TEST_F(EgressTest, FramesThatAreAppendedTogetherCompleteABurst) {
+  Egress egress(&link_, pool_, &counters_);
+  PushFrame(egress, 100);
+  EXPECT_EQ(egress.burst_room(), Egress::kBurst - 1);
+  uint64_t bytes = 0;
+  for (uint16_t i = 0; i + 1 < Egress::kBurst; ++i) {
+    rte_mbuf* frame = rte_pktmbuf_alloc(pool_);
+    ASSERT_NE(frame, nullptr);
+    Egress::Reset(frame, 64);
+    egress.places()[i] = frame;
+    bytes += 64;
+  }
+  link_.willing = Egress::kBurst - 2;
+  egress.Append(Egress::kBurst - 1, bytes, 0);
+  EXPECT_EQ(counters_.sent_pkts, Egress::kBurst - 2u) << "as many as the link accepted";
+  EXPECT_EQ(counters_.sent_bytes, 100 + 64 * (Egress::kBurst - 3u));
+  EXPECT_EQ(egress.burst_room(), Egress::kBurst - 2);
+  link_.willing = 2;
+  egress.Flush(0);
+  EXPECT_EQ(counters_.sent_bytes, 100 + bytes);
+  EXPECT_EQ(egress.pushed_bytes(), 100 + bytes);
+}
+
 TEST_F(EgressTest, ASingleRefusedFrameIsKept) {
   Egress egress(&link_, pool_, &counters_);
   EXPECT_TRUE(egress.empty());

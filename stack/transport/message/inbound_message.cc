@@ -60,20 +60,20 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
   return Result::kComplete;
 }
 
-bool InboundMessage::TryAcceptSend(const uint8_t* payload, size_t bytes, bool solicited,
-                                   PollContext& context) {
-  if (kind_ != Kind::kNone || bytes > qp_->PathMtuBytes()) return false;
-  const ibv_sge& sge = *qp_->recv_sge();
-  const memory::ProtectionDomain& pd = *qp_->init().pd;
-  uint8_t* at;
-  if (pd.regions->Check(pd, sge.lkey, sge.addr, bytes, IBV_ACCESS_LOCAL_WRITE, &at) !=
-      memory::AccessResult::kOk) {
+bool InboundMessage::TryAcceptSend(const verbs::PostedRecv& receive, const uint8_t* payload,
+                                   size_t bytes, bool solicited, PollContext& context) {
+  if (kind_ != Kind::kNone || bytes > qp_->PathMtuBytes()) [[unlikely]]
     return false;
-  }
+  const ibv_sge& sge = receive.element;
+  const memory::ProtectionDomain& pd = *qp_->init().pd;
+  const memory::MemoryRegion* region = pd.regions->FindLocal(pd, sge.lkey, IBV_ACCESS_LOCAL_WRITE);
+  if (region == nullptr || !region->Contains(sge.addr, bytes)) [[unlikely]]
+    return false;
+  uint8_t* const at = region->At(sge.addr);
   std::memcpy(at, payload, bytes);
   if (Planted(Fault::kOneByteBeyond)) at[bytes] ^= 0xFF;
   diagnostics_->Count(&Counters::rdma_recvs, context.counters);
-  qp_->WriteRecvCompletion(solicited, [&](ibv_wc& wc) {
+  qp_->CompletePacketRecv(receive, solicited, [&](ibv_wc& wc) {
     wc.opcode = IBV_WC_RECV;
     wc.byte_len = static_cast<uint32_t>(bytes);
     wc.src_qp = qp_->attr.dest_qp_num;
@@ -84,14 +84,14 @@ bool InboundMessage::TryAcceptSend(const uint8_t* payload, size_t bytes, bool so
 bool InboundMessage::TryAcceptWrite(const uint8_t* reth_and_payload, size_t bytes) {
   if (kind_ != Kind::kNone || bytes <= wire::kRethBytes ||
       bytes > wire::kRethBytes + qp_->PathMtuBytes() ||
-      (qp_->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) == 0) {
+      (qp_->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) == 0) [[unlikely]] {
     return false;
   }
   const wire::Reth reth = wire::ParseReth(reth_and_payload);
   const size_t payload_bytes = bytes - wire::kRethBytes;
   uint8_t* at;
-  if (reth.length != payload_bytes ||
-      Check(reth, 0, reth.length, &at) != memory::AccessResult::kOk) {
+  if (reth.length != payload_bytes || Check(reth, 0, reth.length, &at) != memory::AccessResult::kOk)
+      [[unlikely]] {
     return false;
   }
   std::memcpy(at, reth_and_payload + wire::kRethBytes, payload_bytes);

@@ -64,17 +64,12 @@ class InboundMessage {
     return result;
   }
 
-  // Whether a receive with one SGE that can hold a SEND of `bytes` bytes is posted to the queue
-  // pair's own queue.
-  bool HasReceive(size_t bytes) const {
-    return qp_->srq() == nullptr && qp_->TakeRecv() && qp_->recv().num_sge == 1 &&
-           bytes <= qp_->recv().length;
-  }
-  // Execute a SEND of one packet for which HasReceive() is true, or an RDMA WRITE of one packet,
-  // with its RETH before its payload. `bytes` is the size of the payload and, for a WRITE, the
-  // RETH; not 0. Return false, without any effect, if the request is invalid: Accept() then returns
-  // the reason.
-  bool TryAcceptSend(const uint8_t* payload, size_t bytes, bool solicited, PollContext& context);
+  // Execute a SEND of one packet, whose receive is from QueuePair::RecvForPacket(), or an RDMA
+  // WRITE of one packet, with its RETH before its payload. `bytes` is the size of the payload and,
+  // for a WRITE, the RETH; not 0. Return false, without any effect, if the request is invalid:
+  // Accept() then returns the reason.
+  bool TryAcceptSend(const verbs::PostedRecv& receive, const uint8_t* payload, size_t bytes,
+                     bool solicited, PollContext& context);
   bool TryAcceptWrite(const uint8_t* reth_and_payload, size_t bytes);
 
  private:

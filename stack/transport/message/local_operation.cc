@@ -6,8 +6,8 @@ ibv_wc_status ExecuteLocal(const verbs::QueuePair& qp, const verbs::SendWqe& wqe
   const memory::ProtectionDomain& pd = *qp.init().pd;
   const memory::Mapping mapping{.key = wqe.rkey,
                                 .region_key = wqe.region_key,
-                                .address = wqe.memory_address,
-                                .length = wqe.memory_length,
+                                .address = wqe.memory.address,
+                                .length = wqe.memory.length,
                                 .iova = wqe.remote_address,
                                 .access = static_cast<int>(wqe.memory_access)};
   bool done = false;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "stack/base/byte_order.h"
+#include "stack/wire/checksum.h"
 #include "stack/wire/icrc.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/roce_packet.h"
@@ -17,12 +18,6 @@ constexpr uint16_t OffsetOfLine(size_t before) {
   constexpr size_t kLine = RTE_CACHE_LINE_SIZE;
   return static_cast<uint16_t>((RTE_PKTMBUF_HEADROOM + before + kLine - 1) / kLine * kLine -
                                before);
-}
-
-uint16_t FoldChecksum(uint32_t sum) {
-  sum = (sum & 0xFFFF) + (sum >> 16);
-  sum = (sum & 0xFFFF) + (sum >> 16);
-  return static_cast<uint16_t>(~sum);
 }
 
 }  // namespace
@@ -143,7 +138,7 @@ void PacketBuilder::LoadLink() {
     StoreBe16(ip + wire::ipv4::kIdentification, identification);
     ip[wire::ipv4::kTos] |= ecn;
     StoreBe16(ip + wire::ipv4::kChecksum,
-              FoldChecksum(ip_checksum_base_ + ecn + ip_length + identification));
+              wire::ChecksumFold(ip_checksum_base_ + ecn + ip_length + identification));
   } else {
     ip[wire::ipv6::kVersionClassFlow + 1] |= static_cast<uint8_t>(ecn << 4);
     StoreBe16(ip + wire::ipv6::kPayloadLength, udp_length);
@@ -197,52 +192,6 @@ bool PacketBuilder::Send(const Spec& spec, const uint8_t* payload, PollContext& 
   StoreBe32(end, 0);
   Close(end + pad, p + ip_offset_);
   HandOn(spec, 0, context);
-  return true;
-}
-
-bool PacketBuilder::SendShort(const ShortMessage& message, PollContext& context) {
-  const size_t ext_bytes = message.reth != nullptr ? wire::kRethBytes : 0;
-  const size_t pad = -message.payload_bytes & 3;
-  const size_t udp_length = wire::kUdpBytes + wire::kBthBytes + ext_bytes + message.payload_bytes +
-                            pad + wire::kIcrcBytes;
-  const size_t ip_length = wire::kIpv4Bytes + udp_length;
-  const size_t frame_bytes = wire::kEthernetBytes + ip_length;
-  rte_mbuf* frame = context.egress.Allocate();
-  if (frame == nullptr) [[unlikely]] {
-    diagnostics_->NotSent();
-    return false;
-  }
-  frame->pkt_len = static_cast<uint32_t>(frame_bytes);
-  frame->data_len = static_cast<uint16_t>(frame_bytes);
-  uint8_t* const to = static_cast<uint8_t*>(frame->buf_addr) + RTE_PKTMBUF_HEADROOM;
-  uint8_t* const ip = to + wire::kEthernetBytes;
-  uint8_t* const udp = ip + wire::kIpv4Bytes;
-  uint8_t* const bth = udp + wire::kUdpBytes;
-  std::memcpy(to, template_, kPlainIpv4Bytes);
-  const uint16_t identification = identification_++;
-  ip[wire::ipv4::kTos] |= data_ecn_;
-  StoreBe16(ip + wire::ipv4::kTotalLength, static_cast<uint16_t>(ip_length));
-  StoreBe16(ip + wire::ipv4::kIdentification, identification);
-  StoreBe16(ip + wire::ipv4::kChecksum,
-            FoldChecksum(ip_checksum_base_ + data_ecn_ + static_cast<uint32_t>(ip_length) +
-                         identification));
-  StoreBe16(udp + wire::udp::kLength, static_cast<uint16_t>(udp_length));
-  bth[0] = static_cast<uint8_t>(message.opcode);
-  bth[1] = static_cast<uint8_t>((message.solicited ? 0x80 : 0) | pad << 4);
-  StoreBe32(bth + 8, (message.ack_request ? 0x80000000u : 0u) | message.psn.value());
-  uint8_t* end = bth + wire::kBthBytes;
-  if (message.reth != nullptr) {
-    wire::EmitReth(*message.reth, end);
-    end += wire::kRethBytes;
-  }
-  std::memcpy(end, message.payload, message.payload_bytes);
-  end += message.payload_bytes;
-  // As in Send().
-  StoreBe32(end, 0);
-  end += pad;
-  wire::EmitIcrc(wire::Icrc(ip, 4, static_cast<size_t>(end - ip)), end);
-  diagnostics_->RecordSent(message.opcode, message.psn, message.payload_bytes);
-  context.egress.Push(frame, context.now_ns);
   return true;
 }
 

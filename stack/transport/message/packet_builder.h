@@ -52,25 +52,12 @@ class PacketBuilder {
   // Sends a packet without extended headers whose payload is all at `payload`: Begin(), Copy() and
   // Finish() in one. Returns false if there is no mbuf.
   bool Send(const Spec& spec, const uint8_t* payload, PollContext& context);
-  // A short message for SendShort().
-  struct ShortMessage {
-    wire::Opcode opcode;  // kRcSendOnly or kRcWriteOnly
-    Psn psn;
-    bool solicited;
-    bool ack_request;
-    const wire::Reth* reth;  // of a WRITE, else null
-    const uint8_t* payload;
-    uint32_t payload_bytes;
-  };
-  // Whether SendShort() can be called: packets are sent over IPv4 without a tag to a known next
-  // hop.
+  // Whether ShortFrames can be used: packets are sent over IPv4 without a tag to a known next hop.
   bool CanSendShort() const {
-    return header_bytes_ == kPlainIpv4Bytes && path_->link->word() == link_word_ &&
-           path_->link->resolved();
+    const uint64_t word = path_->link->word();
+    return header_bytes_ == kPlainIpv4Bytes && word == link_word_ &&
+           verbs::LinkAddress::IsResolved(word);
   }
-  // As Send(), for a payload of less than kLongPayload bytes. The egress's frame_room() must be at
-  // least kMaxShortFrame. Adds the packet to the flight recorder; the caller counts it.
-  bool SendShort(const ShortMessage& message, PollContext& context);
   // A payload of at least this many bytes begins on a cache line of the frame, so that accesses to
   // it do not straddle lines, here or at a receiver that gets frames by pointer. A shorter payload
   // would then occupy one more line than necessary (measured).
@@ -96,6 +83,7 @@ class PacketBuilder {
                                               wire::kIpv6Bytes + wire::kUdpBytes + wire::kBthBytes;
 
  private:
+  friend class ShortFrames;
   // The size of nearly every packet's headers, known to the compiler.
   static constexpr size_t kPlainIpv4Bytes =
       wire::kEthernetBytes + wire::kIpv4Bytes + wire::kUdpBytes + wire::kBthBytes;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "stack/transport/message/short_frames.h"
 #include "stack/transport/test_pair.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/ext_headers.h"
@@ -203,14 +204,10 @@ TEST(PacketBuilderTest, PadBytesAreZero) {
     builder.Copy(data, bytes);
     builder.Finish(context);
     ASSERT_TRUE(builder.Send(spec, data, context));
-    ASSERT_TRUE(builder.SendShort({.opcode = spec.opcode,
-                                   .psn = spec.psn,
-                                   .solicited = false,
-                                   .ack_request = false,
-                                   .reth = nullptr,
-                                   .payload = data,
-                                   .payload_bytes = bytes},
-                                  context));
+    ShortFrames frames(builder, pair.a.egress, 1);
+    ASSERT_EQ(frames.room(), 1u);
+    frames.Add({.length = bytes}, spec.psn, /*ack_request=*/false, data);
+    frames.Finish(0);
   }
   pair.a.egress.Flush(0);
   ASSERT_EQ(pair.a.outgoing.size(), 9u);

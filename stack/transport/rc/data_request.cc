@@ -27,8 +27,8 @@ bool SendDataRequest(const verbs::QueuePair& qp, const SendWqe& wqe, uint32_t be
     const bool swaps = opcode == Opcode::kRcCompareSwap;
     wire::EmitAtomicEth({.address = wqe.remote_address,
                          .rkey = wqe.rkey,
-                         .swap_or_add = swaps ? wqe.swap : wqe.compare_add,
-                         .compare = swaps ? wqe.compare_add : 0},
+                         .swap_or_add = swaps ? wqe.atomic.swap : wqe.atomic.compare_add,
+                         .compare = swaps ? wqe.atomic.compare_add : 0},
                         builder.ext());
   } else {
     const uint32_t mtu = qp.PathMtuBytes();

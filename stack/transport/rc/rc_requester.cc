@@ -23,6 +23,9 @@ void RcRequester::Start() {
       reported_una_ = Psn(qp_->attr.sq_psn);
   retry_left_ = qp_->attr.retry_cnt;
   rnr_left_ = qp_->attr.rnr_retry;
+  asks_always_ =
+      qp_->init().sq_sig_all ||
+      (qp_->attr.timeout != 0 && wire::TimeoutCodeNs(qp_->attr.timeout) < kShortTimeoutNs);
   cursor_.Start();
 }
 
@@ -30,6 +33,9 @@ void RcRequester::Resume() {
   builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
   retry_left_ = qp_->attr.retry_cnt;
   rnr_left_ = qp_->attr.rnr_retry;
+  asks_always_ =
+      qp_->init().sq_sig_all ||
+      (qp_->attr.timeout != 0 && wire::TimeoutCodeNs(qp_->attr.timeout) < kShortTimeoutNs);
   cursor_.Start();
 }
 
@@ -65,9 +71,10 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
     if (step == Step::kSent) --*budget;
     oldest_due_ = false;
   }
-  if (qp_->state() == IBV_QPS_RTS && local_error_ == IBV_WC_SUCCESS && rnr_until_ns_ == kNever &&
-      !cursor_.AtEnd() && !SendShortMessages(context, budget)) {
-    return true;
+  if (qp_->state() == IBV_QPS_RTS && local_error_ == IBV_WC_SUCCESS && rnr_until_ns_ == kNever) {
+    while (!cursor_.AtEnd() && SendShortMessages(context, budget)) {
+      if (cursor_.AtEnd()) return false;  // with its time-outs running
+    }
   }
   while (qp_->sends() && !cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS &&
          rnr_until_ns_ == kNever) {
@@ -88,78 +95,6 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
     }
   }
   return await_responses();
-}
-
-bool RcRequester::SendShortMessages(PollContext& context, int* budget) {
-  const verbs::SendWqe& first = cursor_.wqe();
-  Psn psn = first.numbered ? first.first_psn : next_psn_;
-  // Retransmissions are left to SendNext().
-  if (!first.is_single_packet || Before(psn, max_sent_) || !builder_.CanSendShort() ||
-      context.egress.frame_room() < PacketBuilder::kMaxShortFrame) {
-    return true;
-  }
-  // As SendNextPacket().
-  const uint32_t unanswered = static_cast<uint32_t>(Distance(una_, psn)) - cursor_.read_psns();
-  uint32_t in_flight =
-      std::min(unanswered, static_cast<uint32_t>(std::max(0, Distance(restart_, psn))));
-  const uint32_t most_in_flight = flight_.packets();
-  if (unanswered >= kMaxInFlight || in_flight >= most_in_flight) return true;
-  const uint32_t window =
-      std::min({most_in_flight - in_flight, kMaxInFlight - unanswered,
-                uint32_t{context.egress.room()}, qp_->sq_tail() - cursor_.index()});
-  const int most = std::min(*budget, static_cast<int>(window));
-  if (in_flight == 0) ack_asked_ns_ = context.now_ns;
-  const memory::ProtectionDomain& pd = *qp_->init().pd;
-  const uint32_t ack_mask = flight_.ack_every() - 1;
-  const bool asks_always = EveryMessageAsks(context.now_ns);
-  uint64_t sent_bytes = 0;
-  int sent = 0;
-  bool has_buffer = true;
-  for (; sent < most; ++sent, psn += 1) {
-    const uint32_t index = cursor_.index();
-    verbs::SendWqe& wqe = qp_->sq(index);
-    const ibv_sge& sge = *qp_->sq_sge(index);
-    uint8_t* at;
-    if (!wqe.is_single_packet || wqe.length >= PacketBuilder::kLongPayload ||
-        context.egress.TurnIsOver() ||
-        pd.regions->Check(pd, sge.lkey, sge.addr, wqe.length, 0, &at) !=
-            memory::AccessResult::kOk) {
-      break;
-    }
-    ++in_flight;
-    const bool last = index + 1 == qp_->sq_tail();
-    const bool ack_request = asks_always || (wqe.send_flags & IBV_SEND_SIGNALED) != 0 ||
-                             (psn.value() & ack_mask) == ack_mask || in_flight == most_in_flight ||
-                             (!last && qp_->sq(index + 1).is_local()) ||
-                             context.now_ns - ack_asked_ns_ >= kAckEveryNs;
-    const bool is_write = wqe.opcode == IBV_WR_RDMA_WRITE;
-    const wire::Reth reth{.address = wqe.remote_address, .rkey = wqe.rkey, .length = wqe.length};
-    has_buffer = builder_.SendShort(
-        {.opcode = is_write ? wire::Opcode::kRcWriteOnly : wire::Opcode::kRcSendOnly,
-         .psn = psn,
-         .solicited = !is_write && (wqe.send_flags & IBV_SEND_SOLICITED) != 0,
-         .ack_request = ack_request,
-         .reth = is_write ? &reth : nullptr,
-         .payload = at,
-         .payload_bytes = wqe.length},
-        context);
-    if (!has_buffer) break;
-    wqe.numbered = true;
-    wqe.first_psn = psn;
-    sent_bytes += wqe.length;
-    cursor_.AdvanceMessage();
-    if (ack_request) {
-      ack_asked_ns_ = context.now_ns;
-      rtt_.Start(psn, context.now_ns);
-      asked_until_ = psn + 1;
-    }
-  }
-  if (sent == 0) return has_buffer;
-  *budget -= sent;
-  next_psn_ = max_sent_ = psn;
-  diagnostics_->CountSent(static_cast<uint64_t>(sent), sent_bytes);
-  ArmAfterSending(context.now_ns);
-  return has_buffer;
 }
 
 [[gnu::always_inline]] inline RcRequester::Step RcRequester::SendNext(PollContext& context) {
@@ -325,20 +260,6 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
   return EveryMessageAsks(now_ns);
 }
 
-// Whether each message asks for an acknowledgement now.
-[[gnu::always_inline]] inline bool RcRequester::EveryMessageAsks(uint64_t now_ns) const {
-  if (qp_->init().sq_sig_all) return true;
-  // The program waits for room.
-  if (2 * (qp_->sq_tail() - qp_->sq_head()) > qp_->init().cap.max_send_wr) return true;
-  // The answers of a peer that takes its time give no measure of the round trip.
-  if (rtt_.smoothed_ns() == 0) return true;
-  // A probe that soon would come before an answer of such a peer.
-  if (flight_.lowered()) return true;
-  if (qp_->attr.timeout != 0 && wire::TimeoutCodeNs(qp_->attr.timeout) < kShortTimeoutNs)
-    return true;
-  return !peer_ack_behavior_.MayLeave(now_ns);
-}
-
 [[gnu::always_inline]] inline RcRequester::Step RcRequester::SendPacket(uint32_t index,
                                                                         uint32_t packet,
                                                                         bool ack_request,
@@ -369,7 +290,7 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
   ArmAfterSending(context.now_ns);
 }
 
-[[gnu::always_inline]] inline void RcRequester::ArmAfterSending(uint64_t now_ns) {
+void RcRequester::ArmUnarmed(uint64_t now_ns) {
   if (ack_deadline_ns_ == kNever && qp_->attr.timeout != 0) {
     ack_deadline_ns_ = now_ns + RetransmissionTimeout::AckNs(qp_->attr, retry_left_);
   }
@@ -532,6 +453,12 @@ void RcRequester::Retire(PollContext& context) {
   const Psn before = una_;
   while (HasHead() && Head().numbered) {
     const SendWqe& wqe = Head();
+    if (wqe.is_single_packet && Before(wqe.first_psn, executed_end_)) [[likely]] {
+      una_ = wqe.first_psn + 1;
+      if (wqe.is_short_send) diagnostics_->Count(&Counters::rdma_sends, context.counters);
+      qp_->CompleteSend(IBV_WC_SUCCESS);
+      continue;
+    }
     const Psn end = wqe.first_psn + wqe.packets;
     if (wqe.brings_data()) {
       while (Before(una_, end) && arrived_.Take(una_)) {

@@ -82,9 +82,11 @@ class RcRequester {
   // kLocal: done without a packet. kFault: the keys of the request's own memory do not allow it.
   enum class Step : uint8_t { kSent, kLocal, kWait, kNoBuffer, kFault };
 
-  // Sends the short messages at the front of the queue, as SendNext() would, up to the first
-  // request that is not a short message or has to wait. Returns false if there was no buffer.
+  // Sends short messages at the front of the queue, as SendNext() would, up to the first request
+  // that is none or has to wait, and at most a burst of them. Returns false if it sent nothing.
   bool SendShortMessages(PollContext& context, int* budget);
+  template <bool kOne>
+  uint32_t SendShortFrames(Psn psn, uint32_t in_flight, uint32_t most, PollContext& context);
   Step SendNext(PollContext& context);
   Step SendRepairs(PollContext& context, int* budget);
   Step SendRepairsOf(uint32_t index, PollContext& context, int* budget);
@@ -94,13 +96,22 @@ class RcRequester {
   Step SendNextPacket(PollContext& context);
   // Whether the last packet of the request at the cursor should request an acknowledgement.
   bool Asks(const verbs::SendWqe& wqe, uint64_t now_ns) const;
-  bool EveryMessageAsks(uint64_t now_ns) const;
+  // Whether each message asks for an acknowledgement now.
+  [[gnu::always_inline]] bool EveryMessageAsks(uint64_t now_ns) const {
+    // In this order: the program waits for room; what a peer answers in its own time gives no
+    // measure of the round trip; a probe would come before such an answer.
+    return asks_always_ || 2 * (qp_->sq_tail() - qp_->sq_head()) > qp_->init().cap.max_send_wr ||
+           rtt_.smoothed_ns() == 0 || flight_.lowered() || !peer_ack_behavior_.MayLeave(now_ns);
+  }
   Step SendPacket(uint32_t index, uint32_t packet, bool ack_request, PollContext& context);
   Step AskFor(const verbs::SendWqe& wqe, uint32_t begin, uint32_t end, PollContext& context);
   Step AskAgain(const verbs::SendWqe& wqe, uint32_t begin, PollContext& context);
   // `asked`: the packet requests a response at once.
   void Sent(Psn psn, Psn end, bool asked, PollContext& context);
-  void ArmAfterSending(uint64_t now_ns);
+  [[gnu::always_inline]] void ArmAfterSending(uint64_t now_ns) {
+    if (ack_deadline_ns_ == kNever || probe_deadline_ns_ == kNever) ArmUnarmed(now_ns);
+  }
+  void ArmUnarmed(uint64_t now_ns);
   void ArmProbe(uint64_t now_ns);
 
   void OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context);
@@ -147,6 +158,9 @@ class RcRequester {
   Psn asked_until_;  // one past the highest PSN that requested a response
   uint8_t retry_left_ = 0;
   uint8_t rnr_left_ = 0;
+  // By its attributes: all sends are signalled, or the local ACK timeout is shorter than
+  // kShortTimeoutNs.
+  bool asks_always_ = false;
   bool oldest_due_ = false;   // the oldest packet is to be sent again by the next Transmit()
   bool repairs_due_ = false;  // gaps are to be requested by the next Transmit()
   // Once a probe (a SEND or WRITE) is acknowledged, everything that is still unacknowledged is sent

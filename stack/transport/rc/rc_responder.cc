@@ -47,16 +47,14 @@ void RcResponder::OnModified() {
 void RcResponder::Stop() {
   message_.Reset();
   msn_ = qp_->init().first_msn & kMsnMask;
-  sequence_nak_sent_ = waiting_after_rnr_ = communication_established_ = false;
+  conditions_ = {};
   responses_last_ = false;
   resources_.Clear();
   Acknowledged();
-  fatal_ = false;
-  nak_ = 0;
 }
 
 void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context) {
-  if (fatal_) {  // the NAK that ends this queue pair waits for room in the egress
+  if (conditions_.fatal) {  // the NAK that ends this queue pair waits for room in the egress
     diagnostics_->Count(Drop::kQpState, context.counters);
     return;
   }
@@ -70,11 +68,11 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
     }
     return;
   }
-  sequence_nak_sent_ = waiting_after_rnr_ = false;
-  nak_ = 0;  // a sequence NAK not sent yet: the packet it would ask for is here
+  conditions_.sequence_nak_sent = conditions_.waiting_after_rnr = false;
+  conditions_.nak = 0;  // a sequence NAK not sent yet: the packet it would ask for is here
   // In RTS too: the passive side is there before its peer has its answer.
-  if (!communication_established_) {
-    communication_established_ = true;
+  if (conditions_.no_request_yet) {
+    conditions_.no_request_yet = false;
     qp_->RaiseEvent(IBV_EVENT_COMM_EST);
   }
   if (!message_.SequenceIsLegal(packet) || !message_.LengthIsLegal(packet)) {
@@ -97,17 +95,19 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
   }
 }
 
-bool RcResponder::TryExecute(Opcode opcode,
-                             const wire::ExpectedHeaders::SinglePacketMessage& message,
-                             PollContext& context) {
-  if (opcode == Opcode::kRcSendOnly) {
-    if (!message_.TryAcceptSend(message.ext, message.ext_bytes, message.solicited, context)) {
+bool RcResponder::TryExecute(const wire::ExpectedHeaders::SinglePacketMessage& message,
+                             const verbs::PostedRecv* receive, PollContext& context) {
+  if (receive != nullptr) {
+    if (!message_.TryAcceptSend(*receive, message.ext, message.ext_bytes, message.solicited,
+                                context)) [[unlikely]] {
       return false;
     }
-    diagnostics_->Received(opcode, message.psn, static_cast<uint32_t>(message.ext_bytes));
+    diagnostics_->Received(Opcode::kRcSendOnly, message.psn,
+                           static_cast<uint32_t>(message.ext_bytes));
   } else {
-    if (!message_.TryAcceptWrite(message.ext, message.ext_bytes)) return false;
-    diagnostics_->Received(opcode, message.psn,
+    if (!message_.TryAcceptWrite(message.ext, message.ext_bytes)) [[unlikely]]
+      return false;
+    diagnostics_->Received(Opcode::kRcWriteOnly, message.psn,
                            static_cast<uint32_t>(message.ext_bytes - wire::kRethBytes));
   }
   Executed(true, message.ack_request, context);
@@ -115,7 +115,7 @@ bool RcResponder::TryExecute(Opcode opcode,
 }
 
 void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
-  if (waiting_after_rnr_) {
+  if (conditions_.waiting_after_rnr) {
     diagnostics_->Count(Drop::kAfterRnr, context.counters);
     return;
   }
@@ -124,18 +124,19 @@ void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   // A PSN at or before the one that the last NAK answered: the peer went back, and the first packet
   // of what it sent again is lost too. A peer that only goes back when it is told would wait for
   // its time-out. What is merely late, or comes twice, lies beyond, and must cost it no retry.
-  const bool again = sequence_nak_sent_ && nak_ == 0 && !Before(nak_cause_psn_, psn);
-  if (sequence_nak_sent_ && !again) return;
+  const bool again =
+      conditions_.sequence_nak_sent && conditions_.nak == 0 && !Before(nak_cause_psn_, psn);
+  if (conditions_.sequence_nak_sent && !again) return;
   nak_cause_psn_ = psn;
-  sequence_nak_sent_ = true;
+  conditions_.sequence_nak_sent = true;
   // Linux's rxe goes back for a further NAK only if something was acknowledged since the one
   // before, else when its time-out ends. What has come since is acknowledged by itself, as READs
   // and atomics are by their responses.
-  if (communication_established_ && nak_psn_ != expected_psn_ && !responses_last_) {
+  if (!conditions_.no_request_yet && nak_psn_ != expected_psn_ && !responses_last_) {
     ack_pending_ = true;
   }
   diagnostics_->Count(&Counters::sent_seq_nak, context.counters);
-  nak_ = wire::kNakPsnSequence;
+  conditions_.nak = wire::kNakPsnSequence;
   nak_psn_ = expected_psn_;
   qp_->ActivateAck();
 }
@@ -331,16 +332,16 @@ void RcResponder::AskForAck(PollContext& context) {
 
 void RcResponder::NotReady(PollContext& context) {
   diagnostics_->Count(&Counters::send_rnr_err, context.counters);
-  waiting_after_rnr_ = true;
-  nak_ = wire::kRnrNak | (qp_->attr.min_rnr_timer & 0x1F);
+  conditions_.waiting_after_rnr = true;
+  conditions_.nak = wire::kRnrNak | (qp_->attr.min_rnr_timer & 0x1F);
   nak_psn_ = expected_psn_;
   qp_->ActivateAck();
 }
 
 void RcResponder::Fatal(uint8_t syndrome, Psn psn, ibv_event_type event) {
-  nak_ = syndrome;
+  conditions_.nak = syndrome;
   nak_psn_ = psn;
-  fatal_ = true;
+  conditions_.fatal = true;
   fatal_event_ = event;
   qp_->Activate();
 }
@@ -358,7 +359,7 @@ bool RcResponder::Transmit(PollContext& context, int* budget) {
   }
   // It costs no budget: that a queue pair may send no data just now holds no answer back.
   if (!SendOwed(context)) return true;
-  if (fatal_) {
+  if (conditions_.fatal) {
     diagnostics_->Event(fatal_event_);
     qp_->RaiseEvent(fatal_event_);
     qp_->EnterError();
@@ -368,13 +369,13 @@ bool RcResponder::Transmit(PollContext& context, int* budget) {
 }
 
 bool RcResponder::Acknowledge(PollContext& context) {
-  return fatal_ || resources_.Next().resource != nullptr || SendOwed(context);
+  return conditions_.fatal || resources_.Next().resource != nullptr || SendOwed(context);
 }
 
 // The acknowledgement and the NAK, if they are owed; but for a sequence NAK, a NAK says it all.
 // False when there was no room or no buffer.
 bool RcResponder::SendOwed(PollContext& context) {
-  if (ack_pending_ && (nak_ == 0 || nak_ == wire::kNakPsnSequence)) {
+  if (ack_pending_ && (conditions_.nak == 0 || conditions_.nak == wire::kNakPsnSequence)) {
     if (context.egress.room() == 0) return false;
     // What stands before a READ or an atomic: its own PSN only its response may have.
     const Psn psn = responses_last_ ? message_end_ - 1 : expected_psn_ - 1;
@@ -382,16 +383,17 @@ bool RcResponder::SendOwed(PollContext& context) {
     if (!SendAeth(wire::kAckNoCredits, psn, msn, context)) return false;
     Acknowledged();
   }
-  if (nak_ == 0) return true;
-  if (context.egress.room() == 0 || !SendAeth(nak_, nak_psn_, msn_, context)) return false;
-  nak_ = 0;
+  if (conditions_.nak == 0) return true;
+  if (context.egress.room() == 0 || !SendAeth(conditions_.nak, nak_psn_, msn_, context))
+    return false;
+  conditions_.nak = 0;
   Acknowledged();
   return true;
 }
 
 void RcResponder::AcknowledgeAtLast(PollContext& context) {
   for (int copy = 0; copy < kLastAcks; ++copy) {
-    if (!communication_established_) return;  // nothing has come, or a fatal NAK was sent
+    if (conditions_.no_request_yet) return;  // nothing has come, or a fatal NAK was sent
     if (!responses_last_) ack_pending_ = true;
     int no_data = 0;
     if (Transmit(context, &no_data)) return;

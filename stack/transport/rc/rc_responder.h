@@ -3,6 +3,7 @@
 #ifndef POLLUX_STACK_TRANSPORT_RC_RC_RESPONDER_H_
 #define POLLUX_STACK_TRANSPORT_RC_RC_RESPONDER_H_
 
+#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -49,20 +50,19 @@ class RcResponder {
 
   // Whether `psn` is the next one, and no NAK, RNR wait or fatal error is pending.
   bool IsNextRequest(Psn psn) const {
-    const bool undisturbed = !fatal_ && nak_ == 0 && !sequence_nak_sent_ && !waiting_after_rnr_;
-    return (psn == expected_psn_ || Planted(Fault::kShortOutOfTurn)) && undisturbed &&
-           communication_established_;
+    return (psn == expected_psn_ || Planted(Fault::kShortOutOfTurn)) &&
+           std::bit_cast<uint64_t>(conditions_) == 0;
   }
-  // Whether there is a receive for a SEND Only; always true for a WRITE Only.
-  bool HasPlace(wire::Opcode opcode,
-                const wire::ExpectedHeaders::SinglePacketMessage& message) const {
-    return opcode != wire::Opcode::kRcSendOnly || message_.HasReceive(message.ext_bytes);
-  }
-  // Executes a SEND Only or RDMA WRITE Only for which HasPlace() is true and whose ICRC is right.
-  // Returns false, without any effect, if OnRequest() has to handle it.
-  bool TryExecute(wire::Opcode opcode, const wire::ExpectedHeaders::SinglePacketMessage& message,
-                  PollContext& context);
+  // Executes a SEND Only or RDMA WRITE Only whose ICRC is right. `receive` is that of a SEND, from
+  // QueuePair::RecvForPacket(), and null for a WRITE. Returns false, without any effect, if
+  // OnRequest() has to handle it.
+  bool TryExecute(const wire::ExpectedHeaders::SinglePacketMessage& message,
+                  const verbs::PostedRecv* receive, PollContext& context);
 
+  // Whether Transmit() may have anything to send.
+  bool HasToSend() const {
+    return ack_pending_ || conditions_.nak != 0 || conditions_.fatal || !resources_.empty();
+  }
   // Sends up to `*budget` responses to READs and atomics, subtracts their number from `*budget`,
   // and then sends the acknowledgement that is owed after them. Returns true if more could be sent
   // at once.
@@ -125,24 +125,29 @@ class RcResponder {
   uint64_t unasked_until_ns_ = kNever;  // when to acknowledge `unasked_` messages
   uint32_t unasked_ = 0;                // messages without a request, not yet acknowledged
   bool ack_pending_ = false;
-  uint8_t nak_ = 0;     // syndrome, 0 for none
-  bool fatal_ = false;  // the queue pair enters ERR once everything is sent
   // The last requests were READs or atomics. Acknowledgements then have the PSN of the message
   // before them: with the PSN of a READ or atomic, a requester could take one for its response (rxe
   // does, and completes it without its data).
   bool responses_last_ = false;
+  // What only OnRequest() handles; all are 0 for most requests.
+  struct Conditions {
+    uint8_t nak = 0;                 // the syndrome of the NAK to be sent, 0 for none
+    bool fatal = false;              // the queue pair enters ERR once everything is sent
+    bool sequence_nak_sent = false;  // for the gap at expected_psn_
+    bool waiting_after_rnr = false;  // for expected_psn_ to be sent again
+    bool no_request_yet = true;
+    uint8_t unused[3] = {};
+  };
+  Conditions conditions_;
   Psn expected_psn_;
   uint32_t msn_ = 0;  // 24 bits
   verbs::QueuePair* qp_;
   QpDiagnostics* diagnostics_;
   Psn nak_psn_;
   ibv_event_type fatal_event_ = IBV_EVENT_QP_FATAL;
-  Psn message_end_;                 // if responses_last_: the PSN after that message,
-  uint32_t message_msn_ = 0;        // and its MSN
-  Psn nak_cause_psn_;               // beyond the gap: the PSN that its last NAK answered
-  bool sequence_nak_sent_ = false;  // for the gap at expected_psn_
-  bool waiting_after_rnr_ = false;  // for expected_psn_ to be sent again
-  bool communication_established_ = false;
+  Psn message_end_;           // if responses_last_: the PSN after that message,
+  uint32_t message_msn_ = 0;  // and its MSN
+  Psn nak_cause_psn_;         // beyond the gap: the PSN that its last NAK answered
   InboundMessage message_;
   PacketBuilder builder_;
   // The responses to be sent, before the NAK or else the ACK. Last, because most of it is rarely

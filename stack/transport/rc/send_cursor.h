@@ -78,8 +78,9 @@ class SendCursor {
     ++index_;
     packet_ = 0;
   }
-  // Moves past a work request of one packet without response data, of which nothing was sent.
-  void AdvanceMessage() { ++index_; }
+  // Moves past `count` work requests of one packet without response data, of which nothing was
+  // sent.
+  void AdvanceMessages(uint32_t count) { index_ += count; }
   // Moves to `psn` if it has been numbered, otherwise to the end of the numbered requests.
   void MoveTo(Psn psn, Psn una);
   // Whether it is past `una`: something was sent that is not answered.
