@@ -10,9 +10,9 @@
 namespace pollux::wire {
 
 // The available implementations. `kIsal` is ISA-L, which chooses among its own. The last three use
-// carry-less multiplication on 128, 256 or 512 bits at a time, and need AVX or more; data shorter than their vectors is
-// processed 128 bits at a time. Source: Intel, "Fast CRC Computation for Generic Polynomials Using
-// PCLMULQDQ Instruction" (2009).
+// carry-less multiplication on 128, 256 or 512 bits at a time, and need AVX or more; data shorter
+// than their vectors is processed 128 bits at a time. Source: Intel, "Fast CRC Computation for
+// Generic Polynomials Using PCLMULQDQ Instruction" (2009).
 enum class CrcKernel : uint8_t { kTable, kIsal, kFold128, kFold256, kFold512 };
 inline constexpr CrcKernel kCrcKernels[] = {CrcKernel::kTable, CrcKernel::kIsal,
                                             CrcKernel::kFold128, CrcKernel::kFold256,
