@@ -156,12 +156,13 @@ class RegionTable {
     }
     return CheckClosely(pd, key, iova, length, needed, at);
   }
-  // For several local accesses to one region: its entry, until a region changes. Null if the key is
-  // not that of a mapped region of the domain with these access rights; Check() returns the reason.
+  // For several local accesses to one region: returns its entry, which is valid until a region
+  // changes. Returns null if the key is not that of a mapped region of the domain with these access
+  // rights; Check() returns the reason.
   const MemoryRegion* FindLocal(const ProtectionDomain& pd, uint32_t key, int needed) const {
     const MemoryRegion& slot = slots_[(key >> 8) & mask_];
     // An entry that has a domain has a key other than 0, so key 0 needs no check.
-    if (slot.key != key || slot.pd != &pd || slot.kind != KeyKind::kRegion || !slot.mapped ||
+    if (slot.key != key || slot.pd != &pd || slot.is_window() || !slot.mapped ||
         (slot.access & needed) != needed) [[unlikely]] {
       return nullptr;
     }

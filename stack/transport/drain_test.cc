@@ -123,6 +123,30 @@ TEST_P(ReliableDrainTest, LossesAreRepairedWhileDraining) {
   EXPECT_EQ(pair_.b.Poll().size(), 2u) << "the receive, and its own send";
 }
 
+TEST_P(ReliableDrainTest, AShortTimeoutSetInSqdMakesEachMessageAskForAnAcknowledgement) {
+  Receive(4);
+  Send(1);
+  pair_.RunToEnd();
+  std::vector<bool> asked;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    if (from_a) asked.push_back(packet.bth.ack_request);
+    return PacketAction::kDeliver;
+  };
+  const auto send_with_timeout = [&](uint8_t timeout) {
+    ibv_qp_attr attr{};
+    attr.timeout = timeout;
+    ASSERT_TRUE(Drain().ok());
+    ASSERT_TRUE(Modify(IBV_QPS_SQD, IBV_QP_TIMEOUT, attr).ok());
+    ASSERT_TRUE(Modify(IBV_QPS_RTS, 0).ok());
+    ASSERT_EQ(pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 64, 0, 0, 0), 0);
+    pair_.RunToEnd();
+  };
+  send_with_timeout(14);
+  send_with_timeout(5);
+  send_with_timeout(14);
+  EXPECT_EQ(asked, (std::vector<bool>{false, true, false}));
+}
+
 TEST_P(ReliableDrainTest, PathAndRetriesCanBeModifiedInSqd) {
   Receive(4);
   Send(1);

@@ -162,8 +162,8 @@ void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context,
 }
 
 // A message of one packet in sequence, with nothing else pending. Returns false, without any
-// effect, if the general path has to handle the frame. The compiler must know that this is the
-// usual case: it saves registers for other code otherwise.
+// effect, if the general path has to handle the frame. The compiler is told that this is the usual
+// case: otherwise it saves registers for the other branches.
 [[gnu::always_inline]] inline bool Endpoint::TrySinglePacketMessage(wire::Opcode opcode,
                                                                     const uint8_t* frame,
                                                                     size_t length,
@@ -203,12 +203,12 @@ bool Endpoint::TryExpectedFrame(const uint8_t* frame, size_t length, PollContext
       TrySinglePacketMessage(opcode, frame, length, context)) [[likely]] {
     return true;
   }
-  return TryExpectedPacket(frame, length, context);
+  return TryExpectedGeneral(frame, length, context);
 }
 
-// A packet of any kind. Out of line, so that the function above keeps nothing for it.
-[[gnu::noinline]] bool Endpoint::TryExpectedPacket(const uint8_t* frame, size_t length,
-                                                   PollContext& context) {
+// A packet of any kind. Out of line, so that the function above saves no registers for it.
+[[gnu::noinline]] bool Endpoint::TryExpectedGeneral(const uint8_t* frame, size_t length,
+                                                    PollContext& context) {
   wire::RocePacket packet;
   if (!expected_.Parse(frame, length, &packet)) return false;
   diagnostics_.Begin(context.now_ns);

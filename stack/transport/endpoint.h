@@ -114,7 +114,7 @@ class Endpoint {
   void Execute(const wire::RocePacket& packet, PollContext& context);
   bool TrySinglePacketMessage(wire::Opcode opcode, const uint8_t* frame, size_t length,
                               PollContext& context);
-  bool TryExpectedPacket(const uint8_t* frame, size_t length, PollContext& context);
+  bool TryExpectedGeneral(const uint8_t* frame, size_t length, PollContext& context);
   bool Send(PollContext& context, int budget);
   bool SendPaced(PollContext& context, int budget);
   void NoteState();

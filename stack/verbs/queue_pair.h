@@ -149,7 +149,7 @@ struct alignas(64) SendWqe {
 };
 static_assert(sizeof(SendWqe) == 64 && kMaxSge <= UINT8_MAX);
 
-// An entry of a queue pair's own receive queue.
+// A posted receive in a queue pair's own queue.
 struct alignas(32) PostedRecv : RecvWqe {
   ibv_sge element;  // the only SGE, if num_sge is 1
 };
@@ -251,8 +251,8 @@ class QueuePair : public EventSource {
     if (receive.num_sge == 1) return &receive.element;
     return &rq_sge_[(rq_head_ & rq_mask_) * static_cast<size_t>(init_.cap.max_recv_sge)];
   }
-  // The next receive of the queue pair's own queue if it has one SGE and room for `bytes` bytes,
-  // else null.
+  // The next receive if it has one SGE and room for `bytes` bytes, else null. Null with a shared
+  // receive queue: the queue pair's own is then empty.
   const PostedRecv* RecvForPacket(size_t bytes) const {
     const PostedRecv& receive = rq_[rq_head_ & rq_mask_];
     if (rq_head_ == rq_tail_ || receive.num_sge != 1 || bytes > receive.length) [[unlikely]]
@@ -281,7 +281,7 @@ class QueuePair : public EventSource {
     }
     AppendRecvCompletion(wr_id, solicited, fill);
   }
-  // As CompleteRecv(), for the receive from RecvForPacket().
+  // As WriteRecvCompletion(), for the receive from RecvForPacket().
   template <class Fill>
   void CompletePacketRecv(const PostedRecv& receive, bool solicited, Fill fill) {
     ++rq_head_;

@@ -30,7 +30,7 @@ inline uint16_t ChecksumFinish(uint64_t sum) {
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   return static_cast<uint16_t>(~sum);
 }
-// As ChecksumFinish(), for sums of fewer than 2^16 words.
+// As ChecksumFinish(), for a sum of 32 bits.
 inline uint16_t ChecksumFold(uint32_t sum) {
   // Adding the sum with its halves exchanged leaves, in the upper half, their ones' complement sum.
   sum += sum << 16 | sum >> 16;
@@ -54,11 +54,12 @@ inline uint64_t Ipv4AddressSum(const uint8_t* header) {
   std::memcpy(&first, header, sizeof first);
   std::memcpy(&second, header + sizeof first, sizeof second);
   const uint64_t sum = address_sum + second + (first >> 32) + static_cast<uint32_t>(first);
-  // The upper half is small, so that no more than one bit is carried out of the lower one.
-  auto half = static_cast<uint32_t>(sum);
-  half += static_cast<uint32_t>(sum >> 32);
-  half += half < static_cast<uint32_t>(sum >> 32);
-  return ChecksumFold(half) == 0;
+  // The upper half is small: adding it to the lower one carries at most one bit, and adding that
+  // bit carries none.
+  const auto upper = static_cast<uint32_t>(sum >> 32);
+  uint32_t folded = static_cast<uint32_t>(sum) + upper;
+  folded += folded < upper;
+  return ChecksumFold(folded) == 0;
 }
 inline bool Ipv4ChecksumIsValid(const uint8_t* header) {
   return Ipv4ChecksumIsValid(header, Ipv4AddressSum(header));

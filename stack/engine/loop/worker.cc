@@ -217,7 +217,6 @@ bool Worker::DispatchParsed(Port& port, rte_mbuf* frame, const Arrival& arrival,
   const wire::ParseResult result = wire::ParseRocePacket(arrival.frame, arrival.length, &packet);
   if (result == wire::ParseResult::kNotRoce) {
     port.interface->OnFrame(frame, context);
-    burst->address_version = AddressVersion(port);
     return false;
   }
   if (result != wire::ParseResult::kOk) {

@@ -262,7 +262,8 @@ class Worker : public Actor {
   // State that passes from dispatched frames of a burst to the following ones.
   struct Burst {
     Slot* called = nullptr;  // the last to get a packet; AfterCall() is still due for it
-    uint32_t address_version;
+    // The port's addresses change between bursts only.
+    uint32_t address_version = 0;
   };
   bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
                 transport::PollContext& context);

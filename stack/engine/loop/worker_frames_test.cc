@@ -8,12 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "stack/base/byte_order.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/link_watch.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/engine/polling/progress_policy.h"
 #include "stack/ip/host_interface.h"
 #include "stack/wire/bth.h"
+#include "stack/wire/ethernet.h"
 
 namespace pollux::engine {
 namespace {
@@ -176,7 +178,10 @@ TEST_F(WorkerFramesTest, AllMbufsReturnToTheirPool) {
   rte_mbuf_refcnt_set(held, 2);
   link_.incoming.push_back(held);
   for (unsigned i = 0; i < kBuffers - 20; ++i) {
-    link_.incoming.push_back(Frame(kPeer, kOurs, i % 3 == 0 ? other : nullptr));
+    rte_mbuf* frame = Frame(kPeer, kOurs, i % 3 == 0 ? other : nullptr);
+    // Some of each burst are the interface's.
+    if (i % 7 == 0) StoreBe16(rte_pktmbuf_mtod(frame, uint8_t*) + 12, wire::kEtherTypeArp);
+    link_.incoming.push_back(frame);
   }
   for (int i = 0; i < 4; ++i) {
     rte_mbuf* first = Frame(kPeer, kOurs);

@@ -1,5 +1,5 @@
-// Access to this core's cache of a packet pool without DPDK's functions: the packet path allocates
-// and frees one frame at a time.
+// Access to this core's cache of a packet pool without DPDK's functions: the packet path takes and
+// frees a few frames at a time.
 #ifndef POLLUX_STACK_IO_LINK_MBUF_CACHE_H_
 #define POLLUX_STACK_IO_LINK_MBUF_CACHE_H_
 

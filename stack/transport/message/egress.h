@@ -38,7 +38,7 @@ class Egress {
   bool empty() const { return count_ == 0; }
   // The length in bytes of the longest frame for which Allocate() has room.
   uint32_t frame_room() const { return frame_room_; }
-  // The bytes of all frames passed to Push().
+  // The bytes of all frames passed to Push() or Append().
   uint64_t pushed_bytes() const { return pushed_bytes_; }
   // Begins a queue pair's turn to send, which is over once `bytes` more bytes have been pushed; the
   // last packet may exceed that. Before the first turn TurnIsOver() is false.
@@ -74,12 +74,12 @@ class Egress {
   // Mbufs(), calls Reset() for each, and FetchToWrite() for the one kFetchAhead behind it, writes
   // their addresses to places(), and calls Append().
   static constexpr uint32_t kFetchAhead = 4;
-  // As many as there is room for, and at most as many as complete a burst.
+  // The room, but not beyond the end of the current burst.
   uint16_t burst_room() const {
     return std::min<uint16_t>(kBurst - count_ % kBurst, kCapacity - count_);
   }
   io::CachedMbufs Mbufs(uint32_t wanted) const { return {pool_, wanted, kFetchAhead}; }
-  rte_mbuf** places() { return &frames_[count_]; }
+  rte_mbuf** places() { return frames_.data() + count_; }
   // Takes over `count` frames, at least one, of `bytes` bytes in all.
   void Append(uint16_t count, uint64_t bytes, uint64_t now_ns) {
     pushed_bytes_ += bytes;

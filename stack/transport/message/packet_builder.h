@@ -53,7 +53,7 @@ class PacketBuilder {
   // Finish() in one. Returns false if there is no mbuf.
   bool Send(const Spec& spec, const uint8_t* payload, PollContext& context);
   // Whether ShortFrames can be used: packets are sent over IPv4 without a tag to a known next hop.
-  bool CanSendShort() const {
+  bool CanUseShortFrames() const {
     const uint64_t word = path_->link->word();
     return header_bytes_ == kPlainIpv4Bytes && word == link_word_ &&
            verbs::LinkAddress::IsResolved(word);
@@ -62,9 +62,6 @@ class PacketBuilder {
   // it do not straddle lines, here or at a receiver that gets frames by pointer. A shorter payload
   // would then occupy one more line than necessary (measured).
   static constexpr uint32_t kLongPayload = 512;
-  static constexpr uint32_t kMaxShortFrame = wire::kEthernetBytes + wire::kIpv4Bytes +
-                                             wire::kUdpBytes + wire::kBthBytes + wire::kRethBytes +
-                                             kLongPayload + wire::kIcrcBytes;
 
   // Allocates an mbuf and writes the headers. Returns false if there is no mbuf.
   bool Begin(const Spec& spec, PollContext& context);

@@ -22,7 +22,7 @@
 namespace pollux::transport {
 
 // SENDs and RDMA WRITEs of one packet (SendWqe::is_single_packet) with fewer than
-// PacketBuilder::kLongPayload bytes. What the frames have in common is read once. Until Finish() is
+// PacketBuilder::kLongPayload bytes. Reads the common header fields once. Until Finish() is
 // called nothing else may be sent on the port. Adds the packets to the flight recorder; the caller
 // counts them.
 class ShortFrames {
@@ -31,15 +31,16 @@ class ShortFrames {
                                              wire::kUdpBytes + wire::kBthBytes + wire::kRethBytes +
                                              PacketBuilder::kLongPayload + wire::kIcrcBytes;
 
-  // `builder` is the flow's; CanSendShort() must be true. The egress's frame_room() must be at
+  // `builder` is the flow's; CanUseShortFrames() must be true. The egress's frame_room() must be at
   // least kMaxFrameBytes. At most `most` messages will be added.
   ShortFrames(PacketBuilder& builder, Egress& egress, uint32_t most)
       : builder_(builder),
         egress_(egress),
-        mbufs_(egress.Mbufs(most)),
+        room_(std::min<uint32_t>(most, egress.burst_room())),
+        mbufs_(egress.Mbufs(room_)),
         places_(egress.places()),
-        room_(std::min({most, uint32_t{egress.burst_room()}, mbufs_.size()})),
         turn_bytes_(egress.turn_bytes()) {
+    room_ = std::min(room_, mbufs_.size());
     for (size_t i = 0; i < kBlocks; ++i) headers_[i] = Load(builder.template_ + BlockOffset(i));
     headers_[0] =
         _mm_or_si128(headers_[0], _mm_slli_si128(_mm_cvtsi32_si128(builder.data_ecn_), kTosOffset));
@@ -163,9 +164,9 @@ class ShortFrames {
 
   PacketBuilder& builder_;
   Egress& egress_;
+  uint32_t room_;
   io::CachedMbufs mbufs_;
   rte_mbuf** places_;
-  uint32_t room_;
   uint32_t count_ = 0;
   uint32_t checksum_base_;
   uint64_t turn_bytes_;

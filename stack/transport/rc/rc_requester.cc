@@ -18,24 +18,18 @@ static_assert(RcRequester::kMaxInFlight + kMaxReadWindow <= ReceivedPsnBitmap::k
 
 void RcRequester::Start() {
   Stop();
-  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
   next_psn_ = una_ = max_sent_ = restart_ = executed_end_ = answered_end_ = asked_until_ =
       reported_una_ = Psn(qp_->attr.sq_psn);
-  retry_left_ = qp_->attr.retry_cnt;
-  rnr_left_ = qp_->attr.rnr_retry;
-  asks_always_ =
-      qp_->init().sq_sig_all ||
-      (qp_->attr.timeout != 0 && wire::TimeoutCodeNs(qp_->attr.timeout) < kShortTimeoutNs);
-  cursor_.Start();
+  Resume();
 }
 
 void RcRequester::Resume() {
-  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
-  retry_left_ = qp_->attr.retry_cnt;
-  rnr_left_ = qp_->attr.rnr_retry;
-  asks_always_ =
-      qp_->init().sq_sig_all ||
-      (qp_->attr.timeout != 0 && wire::TimeoutCodeNs(qp_->attr.timeout) < kShortTimeoutNs);
+  const ibv_qp_attr& attr = qp_->attr;
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
+  retry_left_ = attr.retry_cnt;
+  rnr_left_ = attr.rnr_retry;
+  asks_always_ = qp_->init().sq_sig_all ||
+                 (attr.timeout != 0 && wire::TimeoutCodeNs(attr.timeout) < kShortTimeoutNs);
   cursor_.Start();
 }
 

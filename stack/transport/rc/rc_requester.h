@@ -83,7 +83,8 @@ class RcRequester {
   enum class Step : uint8_t { kSent, kLocal, kWait, kNoBuffer, kFault };
 
   // Sends short messages at the front of the queue, as SendNext() would, up to the first request
-  // that is none or has to wait, and at most a burst of them. Returns false if it sent nothing.
+  // that is not a short message or has to wait, and at most a burst of them. Returns false if it
+  // sent nothing.
   bool SendShortMessages(PollContext& context, int* budget);
   template <bool kOne>
   uint32_t SendShortFrames(Psn psn, uint32_t in_flight, uint32_t most, PollContext& context);
@@ -98,10 +99,14 @@ class RcRequester {
   bool Asks(const verbs::SendWqe& wqe, uint64_t now_ns) const;
   // Whether each message asks for an acknowledgement now.
   [[gnu::always_inline]] bool EveryMessageAsks(uint64_t now_ns) const {
-    // In this order: the program waits for room; what a peer answers in its own time gives no
-    // measure of the round trip; a probe would come before such an answer.
-    return asks_always_ || 2 * (qp_->sq_tail() - qp_->sq_head()) > qp_->init().cap.max_send_wr ||
-           rtt_.smoothed_ns() == 0 || flight_.lowered() || !peer_ack_behavior_.MayLeave(now_ns);
+    if (asks_always_) return true;
+    // The program waits for room.
+    if (2 * (qp_->sq_tail() - qp_->sq_head()) > qp_->init().cap.max_send_wr) return true;
+    // Responses of a peer that delays them give no measure of the round trip.
+    if (rtt_.smoothed_ns() == 0) return true;
+    // A probe would be sent before the response of such a peer.
+    if (flight_.lowered()) return true;
+    return !peer_ack_behavior_.MayLeave(now_ns);
   }
   Step SendPacket(uint32_t index, uint32_t packet, bool ack_request, PollContext& context);
   Step AskFor(const verbs::SendWqe& wqe, uint32_t begin, uint32_t end, PollContext& context);

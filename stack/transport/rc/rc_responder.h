@@ -129,7 +129,7 @@ class RcResponder {
   // before them: with the PSN of a READ or atomic, a requester could take one for its response (rxe
   // does, and completes it without its data).
   bool responses_last_ = false;
-  // What only OnRequest() handles; all are 0 for most requests.
+  // If any of these is set, OnRequest() handles the request.
   struct Conditions {
     uint8_t nak = 0;                 // the syndrome of the NAK to be sent, 0 for none
     bool fatal = false;              // the queue pair enters ERR once everything is sent

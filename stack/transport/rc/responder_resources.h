@@ -59,7 +59,7 @@ class ResponderResources {
   // Returns false if there is no room for it.
   bool Repeat(ResponderResource& resource, uint32_t begin, uint32_t end, uint16_t cut = 0);
 
-  // Whether Next() would return nothing.
+  // If true, Next() returns nothing.
   bool empty() const { return repeat_head_ == repeat_tail_ && due_ == tail_; }
   struct Due {
     ResponderResource* resource = nullptr;  // null: nothing is to be sent

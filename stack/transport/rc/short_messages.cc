@@ -54,8 +54,8 @@ template <bool kOne>
   }
   if (sent == 0) return 0;
   frames.Finish(context.now_ns);
-  // What was asked last; and what is sent while nothing waits for an answer may be answered
-  // unasked.
+  // A request for an acknowledgement, or a first packet in flight, restarts the interval
+  // (kAckEveryNs), as in SendNextPacket().
   if (asked_end != asked_until_ || in_flight == 0) ack_asked_ns_ = context.now_ns;
   asked_until_ = asked_end;
   cursor_.AdvanceMessages(sent);
@@ -69,7 +69,7 @@ bool RcRequester::SendShortMessages(PollContext& context, int* budget) {
   const verbs::SendWqe& first = cursor_.wqe();
   Psn psn = first.numbered ? first.first_psn : next_psn_;
   // Retransmissions are left to SendNext().
-  if (!first.is_single_packet || Before(psn, max_sent_) || !builder_.CanSendShort() ||
+  if (!first.is_single_packet || Before(psn, max_sent_) || !builder_.CanUseShortFrames() ||
       context.egress.frame_room() < ShortFrames::kMaxFrameBytes) {
     return false;
   }
@@ -78,7 +78,10 @@ bool RcRequester::SendShortMessages(PollContext& context, int* budget) {
   const uint32_t in_flight =
       std::min(unanswered, static_cast<uint32_t>(std::max(0, Distance(restart_, psn))));
   const uint32_t most_in_flight = flight_.packets();
-  if (unanswered >= kMaxInFlight || in_flight >= most_in_flight || *budget <= 0) return false;
+  if (unanswered >= kMaxInFlight || in_flight >= most_in_flight || *budget <= 0 ||
+      context.egress.room() == 0) {
+    return false;
+  }
   const uint32_t waiting = qp_->sq_tail() - cursor_.index();
   const uint32_t sent =
       waiting == 1 ? SendShortFrames<true>(psn, in_flight, 1, context)
