@@ -81,7 +81,8 @@ size_t BytesOf(const ibv_qp_cap& asked, bool builds) {
   const size_t sends = std::bit_ceil(cap.max_send_wr), receives = std::bit_ceil(cap.max_recv_wr);
   return sends *
              (sizeof(verbs::SendWqe) + cap.max_send_sge * sizeof(ibv_sge) + cap.max_inline_data) +
-         receives * (sizeof(verbs::PostedRecv) + cap.max_recv_sge * sizeof(ibv_sge)) +
+         receives * (sizeof(verbs::PostedRecv) +
+                     (cap.max_recv_sge > 1 ? cap.max_recv_sge * sizeof(ibv_sge) : 0)) +
          (builds ? WorkRequestChain::BytesOf(cap) : 0);
 }
 

@@ -151,7 +151,7 @@ QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventL
   sq_sge_ = MakeLineArray<ibv_sge>(sq_slots * cap.max_send_sge);
   sq_inline_ = MakeLineArray<uint8_t>(sq_slots * cap.max_inline_data);
   rq_ = MakeLineArray<PostedRecv>(rq_slots);
-  rq_sge_ = MakeLineArray<ibv_sge>(rq_slots * cap.max_recv_sge);
+  if (cap.max_recv_sge > 1) rq_sge_ = MakeLineArray<ibv_sge>(rq_slots * cap.max_recv_sge);
 }
 
 QueuePair::~QueuePair() { active_->Remove(this); }
@@ -287,9 +287,9 @@ int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   receive.num_sge = static_cast<uint16_t>(wr.num_sge);
   if (wr.num_sge == 1) {
     receive.element = *wr.sg_list;
-  } else {
+  } else if (wr.num_sge > 1) {
     std::copy_n(wr.sg_list, wr.num_sge,
-                &rq_sge_[slot * static_cast<size_t>(init_.cap.max_recv_sge)]);
+                rq_sge_.get() + slot * static_cast<size_t>(init_.cap.max_recv_sge));
   }
   if (state() == IBV_QPS_ERR) FlushRecv();
   return 0;

@@ -164,7 +164,8 @@ class QueuePair : public EventSource {
   ~QueuePair() override;
   // Whether its queues could be allocated; if not, it must not be used.
   bool has_memory() const {
-    return sq_ && sq_sge_ && sq_inline_ && rq_ && rq_sge_ && (srq() == nullptr || srq_sge_);
+    return sq_ && sq_sge_ && sq_inline_ && rq_ && (rq_sge_ || init_.cap.max_recv_sge <= 1) &&
+           (srq() == nullptr || srq_sge_);
   }
 
   // Post chains of work requests, as ibv_post_send and ibv_post_recv. Return 0, or an errno with
@@ -248,8 +249,8 @@ class QueuePair : public EventSource {
   const ibv_sge* recv_sge() const {
     if (srq() != nullptr) return srq_sge_.get();
     const PostedRecv& receive = rq_[rq_head_ & rq_mask_];
-    if (receive.num_sge == 1) return &receive.element;
-    return &rq_sge_[(rq_head_ & rq_mask_) * static_cast<size_t>(init_.cap.max_recv_sge)];
+    if (receive.num_sge <= 1) return &receive.element;
+    return rq_sge_.get() + (rq_head_ & rq_mask_) * static_cast<size_t>(init_.cap.max_recv_sge);
   }
   // The next receive if it has one SGE and room for `bytes` bytes, else null. Null with a shared
   // receive queue: the queue pair's own is then empty.
@@ -366,7 +367,7 @@ class QueuePair : public EventSource {
   RecvWqe srq_recv_;
   LineArray<ibv_sge> srq_sge_;
   LineArray<PostedRecv> rq_;
-  LineArray<ibv_sge> rq_sge_;
+  LineArray<ibv_sge> rq_sge_;  // of receives with several SGEs
 };
 
 template <size_t kRow>
