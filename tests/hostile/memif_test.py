@@ -5,14 +5,15 @@ import random
 import socket
 import struct
 
-from tests.command.harness import TIMEOUT_S
+from tests.command.harness import TIMEOUT_S, wait_for
 from tests.command.networks import NetworkTest
+from tests.hostile.victim import Bounded
 
 MESSAGE_BYTES = 128
 TYPES = range(10)  # ACK, HELLO, INIT, ADD_REGION, ADD_RING, CONNECT, CONNECTED, DISCONNECT, 2 more
 
 
-class HostileMemifTest(NetworkTest):
+class HostileMemifTest(Bounded, NetworkTest):
     """Tests of messages only. A process that also maps memory into the port's own can end it, as is
     documented."""
 
@@ -23,6 +24,12 @@ class HostileMemifTest(NetworkTest):
         self.client_port = f"net_memif0,role=client,socket={self.path}"
         (self.root / "there").write_bytes(b"x" * 1000)
         self.server = self.serve()
+        descriptors = self.costs()[1]
+        self.check_service()
+        # The server keeps the file open. It may close the client's memory and socket only after the
+        # client has ended.
+        wait_for("the client's end", lambda: self.costs()[1] <= descriptors + 1)
+        self.remember_costs()
 
     def say(self, *messages):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
@@ -36,11 +43,9 @@ class HostileMemifTest(NetworkTest):
                     control.send(message)
                     control.recv(MESSAGE_BYTES)
 
-    def check(self):
-        self.assertIsNone(self.server.process.poll(), self.server.stderr)
+    def check_service(self):
         self.asked("ping")
         self.asked("get", "there", self.directory / "got")
-        self.stop(self.server)
 
     def test_malformed_messages_do_no_harm(self):
         chance = random.Random(1)
@@ -49,4 +54,7 @@ class HostileMemifTest(NetworkTest):
                 message = struct.pack("=H", kind) + chance.randbytes(200)
                 self.say(message[:length])
                 self.say(message[:length], message[:length])
-        self.check()
+        self.assertIsNone(self.server.process.poll(), self.server.stderr)
+        self.check_service()
+        self.check_costs("malformed messages")
+        self.stop(self.server)

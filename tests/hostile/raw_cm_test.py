@@ -1,27 +1,27 @@
 """Tests connection management against a peer that breaks all of its rules, beside a client that
 follows them."""
 
-from tests.command.harness import SERVICE_PORT, wait_for
+from tests.command.harness import wait_for
 from tests.hostile import wire
-from tests.hostile.victim import (InVlan, OnTwoCores, OverIpv6, Victim, invented, null_call,
-                                  only)
+from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, invented, only
 
-# More than the number of half-open connections that a server allows.
-FLOOD = 3000
 BURST = 50
 
 
 class HostileCmTest(Victim):
+    # REQs of a flood: more than the number of half-open connections that the server allows.
+    flood_size = 3000
+
     def flood(self, sources):
-        """Returns a function that sends the next burst of FLOOD REQs, each for another queue pair,
-        and sends nothing after the last one."""
-        number = iter(range(FLOOD))
+        """Returns a function that sends the next burst of a flood of REQs, each for another queue
+        pair, and sends nothing after the last one."""
+        number = iter(range(self.flood_size))
 
         def burst():
             for _, index in zip(range(BURST), number):
                 path = self.hostile.path(sources[index % len(sources)])
                 self.to_server.send(path.datagram(
-                    0x10, index, wire.request(path, SERVICE_PORT, 1 + index, 0x100 + index)))
+                    0x10, index, wire.request(path, self.service_port, 1 + index, 0x100 + index)))
             # Discards an answer of the server.
             self.to_server.receive()
 
@@ -30,9 +30,9 @@ class HostileCmTest(Victim):
     def run_flood(self, sources):
         burst = self.flood(sources)
         self.check_service_during(burst)
-        for _ in range(FLOOD // BURST):
+        for _ in range(self.flood_size // BURST):
             burst()
-        self.assertGreaterEqual(self.to_server.sent, FLOOD)
+        self.assertGreaterEqual(self.to_server.sent, self.flood_size)
         self.check_service()
 
     def test_service_survives_requests_without_rtu(self):
@@ -43,7 +43,7 @@ class HostileCmTest(Victim):
 
     def test_a_replayed_request_makes_no_second_connection(self):
         path = self.hostile.path()
-        body = wire.request(path, SERVICE_PORT, 77, 0x1077)
+        body = wire.request(path, self.service_port, 77, 0x1077)
         frame = path.datagram(0x10, 5, body)
         # After the first REP all REPs must be of the same connection, with the same numbers.
         numbers = set()
@@ -63,12 +63,12 @@ class HostileCmTest(Victim):
         self.check_service_during(lambda: self.to_server.send(frame))
 
     def test_a_replayed_request_ends_no_connection(self):
-        connection = self.hostile.connect(SERVICE_PORT)
+        connection = self.hostile.connect(self.service_port)
         path = self.hostile.path()
-        body = wire.request(path, SERVICE_PORT, connection.comm_id, connection.qpn)
+        body = wire.request(path, self.service_port, connection.comm_id, connection.qpn)
         for _ in range(50):
             self.to_server.send(path.datagram(0x10, 6, body))
-        self.assertEqual(connection.ask(null_call(1))[0], "message")
+        self.check_connection(connection)
         connection.disconnect()
 
     def guesses(self):
@@ -99,13 +99,13 @@ class HostileCmTest(Victim):
     def test_a_dreq_from_another_address_ends_no_connection(self):
         """Sends DREQs with the numbers of a live connection from addresses that are not its
         peer's."""
-        connection = self.hostile.connect(SERVICE_PORT)
+        connection = self.hostile.connect(self.service_port)
         for source in invented(self.hostile_address, 5):
             for qpn in (connection.remote_qpn, connection.remote_qpn ^ 1):
                 self.hostile.say("DREQ", self.hostile.path(source),
                                  local_comm_id=connection.comm_id,
                                  remote_comm_id=connection.remote_comm_id, remote_qpn=qpn)
-        self.assertEqual(connection.ask(null_call(2))[0], "message")
+        self.check_connection(connection)
         connection.disconnect()
 
     def test_service_survives_malformed_requests(self):
@@ -121,10 +121,10 @@ class HostileCmTest(Victim):
                 changed = {"local_comm_id": 5000 + number, "local_qpn": 0x5000 + number,
                            field: value}
                 comm_id, qpn = changed.pop("local_comm_id"), changed.pop("local_qpn")
-                body = wire.request(path, SERVICE_PORT, comm_id, qpn, **changed)
+                body = wire.request(path, self.service_port, comm_id, qpn, **changed)
                 self.to_server.send(path.datagram(0x10, number, body))
         for _ in range(300):
-            body = bytearray(wire.request(path, SERVICE_PORT, 9000 + number, 0x9000 + number))
+            body = bytearray(wire.request(path, self.service_port, 9000 + number, 0x9000 + number))
             number += 1
             for _ in range(self.hostile.random.randrange(1, 12)):
                 body[self.hostile.random.randrange(len(body))] = self.hostile.random.getrandbits(8)
@@ -132,7 +132,7 @@ class HostileCmTest(Victim):
 
     def test_service_survives_truncated_datagrams_and_other_classes(self):
         path = self.hostile.path()
-        body = wire.request(path, SERVICE_PORT, 1, 0x4444)
+        body = wire.request(path, self.service_port, 1, 0x4444)
         for length in [*range(0, 256, 7), 252, 257, 260, 1024]:
             self.to_server.send(path.datagram(0x10, length, body, mad_bytes=length))
         self.to_server.send(path.datagram(0x10, 1, body, qkey=0x80010001))
@@ -149,11 +149,11 @@ class HostileCmTest(Victim):
 
     def test_service_survives_abandoned_connections(self):
         for _ in range(15):
-            self.hostile.connect(SERVICE_PORT)
+            self.hostile.connect(self.service_port)
 
     def test_service_survives_short_lived_connections(self):
         for _ in range(30):
-            self.hostile.connect(SERVICE_PORT).disconnect()
+            self.hostile.connect(self.service_port).disconnect()
 
 
 @only("service_survives_requests_without_rtu_from_spoofed_addresses",

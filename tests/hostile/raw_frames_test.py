@@ -4,9 +4,8 @@ works."""
 import ipaddress
 import struct
 
-from tests.command.harness import SERVICE_PORT
 from tests.hostile import wire
-from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, null_call, only
+from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, only
 
 
 def checked(message):
@@ -49,7 +48,7 @@ class HostileFramesTest(Victim):
     def packets(self, connection):
         """Yields packets of each operation to an existing queue pair."""
         to, psn = connection.remote_qpn, connection.psn
-        yield wire.bth(wire.RC_SEND_ONLY, to, psn, True) + null_call(7)
+        yield wire.bth(wire.RC_SEND_ONLY, to, psn, True) + self.message()
         for opcode in (wire.RC_SEND_FIRST, wire.RC_SEND_MIDDLE, wire.RC_SEND_LAST):
             yield wire.bth(opcode, to, psn) + bytes(1024)
         for opcode in (wire.RC_WRITE_FIRST, wire.RC_WRITE_ONLY):
@@ -66,7 +65,7 @@ class HostileFramesTest(Victim):
     def test_service_survives_any_opcode_to_any_queue_pair(self):
         """Sends all 256 opcodes to a connection's queue pair, to another number, to queue pairs 0
         and 1, and to the multicast queue pair."""
-        connection = self.hostile.connect(SERVICE_PORT)
+        connection = self.hostile.connect(self.service_port)
         targets = (connection.remote_qpn, connection.remote_qpn ^ 0x800, 0, 1, 0xFFFFFF)
         self.send_all(
             self.path.roce(wire.bth(opcode, qpn, connection.psn, pad=pad) + bytes(length))
@@ -76,7 +75,7 @@ class HostileFramesTest(Victim):
     def test_service_survives_invalid_lengths_of_every_operation(self):
         frames = []
         for number in range(4):
-            connection = self.hostile.connect(SERVICE_PORT)
+            connection = self.hostile.connect(self.service_port)
             for packet in self.packets(connection):
                 for length in (0, 4, 11, 12, 13, 15, 16, 20, 27, 28, 31, 4096):
                     frames.append(self.path.roce(packet[:length] if number % 2 else
@@ -86,14 +85,14 @@ class HostileFramesTest(Victim):
 
     def test_bad_icrc_changes_nothing(self):
         """Checks that the connection keeps working, too."""
-        connection = self.hostile.connect(SERVICE_PORT)
+        connection = self.hostile.connect(self.service_port)
         self.send_all([self.path.roce(packet, good_icrc=False)
                        for _ in range(100) for packet in self.packets(connection)])
-        self.assertEqual(connection.ask(null_call(3))[0], "message")
+        self.check_connection(connection)
         connection.disconnect()
 
     def test_service_survives_sequence_numbers_at_any_distance(self):
-        connection = self.hostile.connect(SERVICE_PORT)
+        connection = self.hostile.connect(self.service_port)
         frames = []
         for distance in (1, 2, 100, 1 << 10, 1 << 22, (1 << 23) - 1, 1 << 23, (1 << 23) + 1, -1, -2,
                          -1000):
@@ -103,7 +102,7 @@ class HostileFramesTest(Victim):
         self.send_all(frames * 5)
 
     def test_service_survives_unexpected_acknowledgements_and_naks(self):
-        connection = self.hostile.connect(SERVICE_PORT)
+        connection = self.hostile.connect(self.service_port)
         header = [wire.bth(wire.RC_ACKNOWLEDGE, connection.remote_qpn, psn)
                   for psn in (0, 0x1000, 0x1001, 0x0FFF, 0x800FFF, 0xFFFFFF)]
         self.send_all([self.path.roce(one + struct.pack("!I", syndrome << 24 | msn))
@@ -113,7 +112,7 @@ class HostileFramesTest(Victim):
         """Checks that no guess of a key does harm; each guess may end its connection."""
         frames = []
         for _ in range(15):
-            connection = self.hostile.connect(SERVICE_PORT)
+            connection = self.hostile.connect(self.service_port)
             for opcode in (wire.RC_WRITE_ONLY, wire.RC_READ_REQUEST, wire.RC_FETCH_ADD):
                 address = self.random.choice([0, 1, 0x1000, (1 << 64) - 1, 1 << 63,
                                               self.random.getrandbits(47)])
@@ -135,8 +134,8 @@ class HostileFramesTest(Victim):
                       for _ in range(3000))
 
     def test_service_survives_mutated_valid_frames(self):
-        connection = self.hostile.connect(SERVICE_PORT)
-        body = wire.request(self.path, SERVICE_PORT, 3, 0x3333)
+        connection = self.hostile.connect(self.service_port)
+        body = wire.request(self.path, self.service_port, 3, 0x3333)
         good = [self.path.roce(packet) for packet in self.packets(connection)]
         good.append(self.path.datagram(0x10, 1, body))
         self.send_all(changed for frame in good for changed in self.mutations(frame, 200))

@@ -2,10 +2,8 @@
 
 import struct
 
-from tests.command.harness import SERVICE_PORT
 from tests.hostile.victim import OnTwoCores, Victim, only
 
-PROGRAM, VERSION = 0x20504C58, 1
 STAT, READ, CREATE, WRITE, LIST = 1, 2, 3, 4, 5
 MSG, NOMSG, MSGP, DONE, ERROR = 0, 1, 2, 3, 4
 GIB4 = 0xFFFFFFFF
@@ -32,23 +30,60 @@ def header(xid, reads=words(0), writes=words(0), reply=words(0), kind=MSG, versi
     return words(xid, version, credits, kind) + reads + writes + reply
 
 
-def call(xid, procedure=0, arguments=b"", **changes):
-    """Returns an RPC call. `changes`: kind, rpc_version, program, version, credential, verifier."""
-    none = words(0, 0)
-    return (words(xid, changes.get("kind", 0), changes.get("rpc_version", 2),
-                  changes.get("program", PROGRAM), changes.get("version", VERSION), procedure)
-            + changes.get("credential", none) + changes.get("verifier", none) + arguments)
-
-
 def opaque(data, length=None):
     return words(len(data) if length is None else length) + data + bytes(-len(data) % 4)
 
 
 class HostileRpcTest(Victim):
+    # The program that the cases call, and the authentication of the caller.
+    program, version = 0x20504C58, 1
+    credential = words(0, 0)
+
     def setUp(self):
         super().setUp()
         self.connection = None
         self.xid = 0
+
+    # ---- Calls of the program. Procedure 0 has no arguments.
+
+    def call(self, xid, procedure=0, arguments=b"", **changes):
+        """Returns an RPC call. `changes`: kind, rpc_version, program, version, credential,
+        verifier."""
+        return (words(xid, changes.get("kind", 0), changes.get("rpc_version", 2),
+                      changes.get("program", self.program), changes.get("version", self.version),
+                      procedure)
+                + changes.get("credential", self.credential)
+                + changes.get("verifier", words(0, 0)) + arguments)
+
+    def stat(self, xid):
+        return self.call(xid, STAT, opaque(b"there"))
+
+    def read(self, xid, size):
+        return self.call(xid, READ, opaque(b"there") + words(0, 0, size))
+
+    def write(self, xid, size):
+        """Returns a call that ends before the data, which are in a chunk."""
+        return self.call(xid, WRITE, opaque(b"new") + words(0, 0, size))
+
+    def write_of_chunk(self, size):
+        """Returns a message that writes `size` bytes of the caller's memory."""
+        message = self.write(self.next_xid(), size)
+        return header(self.xid, reads=read_list((len(message), segment(size)))) + message
+
+    def list(self, xid):
+        return self.call(xid, LIST, opaque(b""))
+
+    def invalid_arguments(self):
+        """Yields pairs of a procedure and arguments."""
+        for procedure in (STAT, READ, CREATE, WRITE, LIST):
+            for arguments in (b"", words(GIB4), words(1 << 31), opaque(b"a" * 900),
+                              opaque(b"../../etc/passwd") + words(0, 0, 10),
+                              opaque(b"/etc/passwd") + words(0, 0, 10),
+                              opaque(b"there\0x") + words(0, 0, 10), opaque(b"\xff" * 50),
+                              opaque(b"there", length=4) + words(GIB4, GIB4, GIB4),
+                              opaque(b"there") + words(GIB4, GIB4, GIB4),
+                              opaque(b"there") + words(0, 0, 1 << 31)):
+                yield procedure, arguments
 
     def next_xid(self):
         self.xid += 1
@@ -58,7 +93,7 @@ class HostileRpcTest(Victim):
         """Sends a message on the present connection, or on a new one if that has ended. Returns
         what came back: a message, a NAK or the end of the connection; None after TIMEOUT_S."""
         if self.connection is None:
-            self.connection = self.hostile.connect(SERVICE_PORT)
+            self.connection = self.hostile.connect(self.service_port)
         self.connection.send(message)
         while (heard := self.connection.next(self.TIMEOUT_S)) is not None:
             if heard[0] == "ack":
@@ -80,30 +115,28 @@ class HostileRpcTest(Victim):
             self.say(message)
         # A connection that has received them serves the next call. If it has ended, a new one does.
         xid = self.next_xid()
-        heard = self.say(header(xid) + call(xid))
+        heard = self.say(header(xid) + self.call(xid))
         if heard is None or heard[0] != "message":
-            heard = self.hostile.connect(SERVICE_PORT).ask(header(xid) + call(xid))
+            heard = self.hostile.connect(self.service_port).ask(header(xid) + self.call(xid))
         self.assertEqual(heard[0], "message")
         self.assertEqual(heard[1][:4], words(xid))
         self.check_service()
 
     def test_service_survives_truncated_and_unknown_headers(self):
         xid = self.next_xid()
-        whole = header(xid) + call(xid)
+        whole = header(xid) + self.call(xid)
         self.say_all([whole[:length] for length in range(0, len(whole), 3)]
-                     + [header(self.next_xid(), version=version) + call(xid)
+                     + [header(self.next_xid(), version=version) + self.call(xid)
                         for version in (0, 2, GIB4)]
-                     + [header(self.next_xid(), kind=kind) + call(xid)
+                     + [header(self.next_xid(), kind=kind) + self.call(xid)
                         for kind in (MSGP, DONE, ERROR, 5, GIB4)]
-                     + [header(self.next_xid(), credits=credits) + call(self.xid)
+                     + [header(self.next_xid(), credits=credits) + self.call(self.xid)
                         for credits in (0, 1, GIB4)])
 
     def test_service_survives_malformed_chunk_lists(self):
         def of(**lists):
-            return header(self.next_xid(), **lists) + call(self.xid, READ, opaque(b"there")
-                                                           + words(0, 0, 100))
+            return header(self.next_xid(), **lists) + self.read(self.xid, 100)
 
-        name = opaque(b"there")
         self.say_all([
             # Lists without an end, or with counts beyond the message.
             of(reads=words(1)), of(reads=words(2, 0)), of(reads=words(GIB4)),
@@ -130,9 +163,10 @@ class HostileRpcTest(Victim):
             of(writes=words(1) + array(segment(100, offset=(1 << 64) - 1)) + words(0)),
             # A call both after the header and in its chunk, or in neither.
             header(self.next_xid(), reads=read_list((0, segment(0))), kind=NOMSG)
-            + call(self.xid, STAT, name),
-            header(self.next_xid(), kind=NOMSG), header(self.next_xid(), kind=NOMSG)
-            + call(self.xid), header(self.next_xid(), reads=read_list((4, segment(8))), kind=NOMSG),
+            + self.stat(self.xid),
+            header(self.next_xid(), kind=NOMSG),
+            header(self.next_xid(), kind=NOMSG) + self.call(self.xid),
+            header(self.next_xid(), reads=read_list((4, segment(8))), kind=NOMSG),
             header(self.next_xid(), reads=read_list((0, segment(GIB4))), kind=NOMSG),
             header(self.next_xid(), reads=read_list((0, segment(40))), kind=NOMSG),
         ])
@@ -141,19 +175,17 @@ class HostileRpcTest(Victim):
         """Checks that a refused READ or WRITE ends its connection, and no other."""
         for message in (
                 lambda: header(self.next_xid(), reads=read_list((0, segment(40))), kind=NOMSG),
-                lambda: header(self.next_xid(), reads=read_list((60, segment(1 << 20)))) + call(
-                    self.xid, WRITE, opaque(b"new") + words(0, 0, 1 << 20)),
+                lambda: self.write_of_chunk(1 << 20),
                 lambda: header(self.next_xid(), writes=words(1) + array(segment(1 << 20))
-                               + words(0)) + call(self.xid, READ, opaque(b"there")
-                                                  + words(0, 0, 1 << 17)),
+                               + words(0)) + self.read(self.xid, 1 << 17),
                 lambda: header(self.next_xid(), reply=words(1) + array(segment(1 << 20)))
-                + call(self.xid, LIST, opaque(b""))):
+                + self.list(self.xid)):
             self.say_all([message() for _ in range(5)])
 
     def test_service_survives_malformed_calls(self):
         def of(*arguments, **changes):
             xid = self.next_xid()
-            return header(xid) + call(xid, *arguments, **changes)
+            return header(xid) + self.call(xid, *arguments, **changes)
 
         self.say_all([
             of(kind=1), of(kind=2), of(rpc_version=1), of(rpc_version=GIB4),
@@ -161,26 +193,14 @@ class HostileRpcTest(Victim):
             of(credential=words(1, GIB4)), of(credential=words(6, 400) + bytes(400)),
             of(credential=words(0, 401) + bytes(404)), of(verifier=words(0, GIB4)),
             of(verifier=words(GIB4, 3) + bytes(4)),
-            *(of(procedure, arguments)
-              for procedure in (STAT, READ, CREATE, WRITE, LIST)
-              for arguments in (b"", words(GIB4), words(1 << 31), opaque(b"a" * 900),
-                                opaque(b"../../etc/passwd") + words(0, 0, 10),
-                                opaque(b"/etc/passwd") + words(0, 0, 10),
-                                opaque(b"there\0x") + words(0, 0, 10), opaque(b"\xff" * 50),
-                                opaque(b"there", length=4) + words(GIB4, GIB4, GIB4),
-                                opaque(b"there") + words(GIB4, GIB4, GIB4),
-                                opaque(b"there") + words(0, 0, 1 << 31))),
+            *(of(*pair) for pair in self.invalid_arguments()),
         ])
 
     def test_service_survives_mutated_valid_messages(self):
         random = self.hostile.random
-        good = [header(1) + call(1),
-                header(2) + call(2, STAT, opaque(b"there")),
-                header(3, reads=read_list((60, segment(64)))) + call(
-                    3, WRITE, opaque(b"new") + words(0, 0, 64)),
+        good = [header(1) + self.call(1), header(2) + self.stat(2), self.write_of_chunk(64),
                 header(4, writes=words(1) + array(segment(64), segment(64)) + words(0),
-                       reply=words(1) + array(segment(64))) + call(
-                           4, READ, opaque(b"there") + words(0, 0, 128))]
+                       reply=words(1) + array(segment(64))) + self.read(4, 128)]
         self.TIMEOUT_S = 0.02
         messages = []
         for _ in range(300):
@@ -198,30 +218,30 @@ class HostileRpcTest(Victim):
         """Sends messages larger than the receives, messages without an end, and packets in the
         wrong order."""
         for opcodes in ((0, 1, 1, 1, 1, 1, 1, 1, 2), (0,), (1,), (2,), (0, 0), (0, 2, 1)):
-            connection = self.hostile.connect(SERVICE_PORT)
+            connection = self.hostile.connect(self.service_port)
             for opcode in opcodes:
                 connection.send_raw(opcode, bytes(1024), ack=True)
         self.check_service()
 
     def test_service_survives_more_calls_than_credits(self):
-        connection = self.hostile.connect(SERVICE_PORT)
+        connection = self.hostile.connect(self.service_port)
 
         def burst():
             for _ in range(20):
                 xid = self.next_xid()
-                connection.send(header(xid, credits=GIB4) + call(xid, STAT, opaque(b"there")))
+                connection.send(header(xid, credits=GIB4) + self.stat(xid))
 
         self.check_service_during(burst)
 
     def test_service_survives_unacknowledged_replies(self):
         """Sends calls continuously from a host that acknowledges nothing."""
-        connections = [self.hostile.connect(SERVICE_PORT) for _ in range(5)]
+        connections = [self.hostile.connect(self.service_port) for _ in range(5)]
 
         def burst():
             for connection in connections:
                 for _ in range(8):
                     xid = self.next_xid()
-                    connection.send(header(xid) + call(xid, LIST, opaque(b"")))
+                    connection.send(header(xid) + self.list(xid))
             self.to_server.receive()
 
         for _ in range(5):
