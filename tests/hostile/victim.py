@@ -47,7 +47,7 @@ class Victim(Bounded, TwoHosts):
     """A test of a server with clients, at the ends of a wire. The hostile host has a raw socket at
     each end: `self.to_server` sends to the server, `self.to_client` to the client.
 
-    The server is `pollux serve`. For another one, a subclass overrides start_server() to
+    The server is `pollux serve`. For another one, a subclass overrides start_victim() to
     check_connection(). Subclasses repeat some of their cases over IPv6, in a VLAN, and on two
     cores.
     """
