@@ -69,7 +69,7 @@ class Victim(Bounded, TwoHosts):
         self.check_service()
         self.remember_costs()
 
-    # ---- What depends on the server.
+    # ---- Methods that depend on the server.
 
     def start_victim(self):
         (self.root / "there").write_bytes(self.content.read_bytes())
@@ -106,7 +106,7 @@ class Victim(Bounded, TwoHosts):
         """Checks that the server answers a message on a connection of the hostile host."""
         self.assertEqual(connection.ask(self.message())[0], "message")
 
-    # ---- What does not.
+    # ---- Methods that are the same for every server.
 
     def client_argv(self, command, *arguments, options=(), **keywords):
         # A flood may make a busy server lose frames, which are sent again only after seconds.
