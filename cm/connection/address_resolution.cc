@@ -7,7 +7,8 @@
 
 namespace pollux::cm {
 
-absl::Status AddressResolution::Bind(CmConnection& connection, const SocketAddress& local) {
+absl::Status AddressResolution::Bind(CmConnection& connection, const SocketAddress& local,
+                                     PortTable::Use use) {
   if (local.address != Gid{} && !context_.environment->GidIndex(local.address)) {
     return absl::NotFoundError(absl::StrCat("bind: ", ToString(local),
                                             " is not at an address of this device; all zeros "
@@ -19,7 +20,7 @@ absl::Status AddressResolution::Bind(CmConnection& connection, const SocketAddre
         absl::StrCat("bind: ", ToString(local), " is in use; choose another port"));
   }
   if (context_.table.ports().BindEphemeral(connection, local.address,
-                                           context_.environment->random())) {
+                                           context_.environment->random(), use)) {
     return absl::OkStatus();
   }
   return absl::ResourceExhaustedError("bind: all ephemeral ports are in use");
@@ -109,7 +110,8 @@ absl::Status AddressResolution::ResolveAddr(CmConnection& connection,
     return status;
   }
   if (!connection.has_port) {
-    if (absl::Status status = Bind(connection, {}); !status.ok()) return status;
+    absl::Status status = Bind(connection, {}, PortTable::Use::kConnects);
+    if (!status.ok()) return status;
   }
   connection.mutable_local().address = *source;
   connection.mutable_peer() = destination;

@@ -32,7 +32,8 @@ class AddressResolution {
   void OnTimeout(CmConnection& connection);
 
  private:
-  absl::Status Bind(CmConnection& connection, const SocketAddress& local);
+  absl::Status Bind(CmConnection& connection, const SocketAddress& local,
+                    PortTable::Use use = PortTable::Use::kMayListen);
   void Resolved(CmConnection& connection);
 
   Parts& parts_;

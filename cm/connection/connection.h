@@ -83,6 +83,7 @@ struct CmConnection final : Id {
   bool indexed = false;    // in the indexes by the peer's IDs (ConnectionTable)
   bool sidr_indexed = false;
   bool has_port = false;   // in the PortTable
+  bool has_claim = false;  // of its port, in kernel::InterfaceClaims
   bool ipv6_only = false;  // only for a connection bound to any address
   bool reuses_address = false;
   QpBinding binding = QpBinding::kNone;

@@ -22,8 +22,8 @@ namespace pollux::cm {
 // Owned by the manager, on its core. Holds at most `capacity` connections.
 class ConnectionTable {
  public:
-  ConnectionTable(size_t capacity, Shard shard)
-      : capacity_(capacity), shard_(shard), ports_(shard) {}
+  ConnectionTable(size_t capacity, Shard shard, kernel::InterfaceClaims* claims = nullptr)
+      : capacity_(capacity), shard_(shard), ports_(shard, claims) {}
 
   // Takes ownership of a connection and gives it a new, unpredictable local communication ID of
   // this manager. Returns null at capacity.

@@ -23,7 +23,7 @@ Context::Context(std::unique_ptr<Environment> the_environment, const ManagerConf
     : environment(std::move(the_environment)),
       config(Sane(the_config)),
       timer_handler(on_timer),
-      table(config.max_ids, environment->shard()) {}
+      table(config.max_ids, environment->shard(), environment->claims()) {}
 
 CmConnection* Context::NewConnection() {
   CmConnection* const connection =

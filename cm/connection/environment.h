@@ -31,6 +31,9 @@
 namespace pollux::engine {
 class Worker;
 }
+namespace pollux::kernel {
+class InterfaceClaims;
+}
 namespace pollux::verbs {
 class QueuePair;
 }
@@ -89,6 +92,8 @@ class Environment {
   virtual void Wake() = 0;
 
   virtual Shard shard() const = 0;
+  // What this process has of the interface, if other processes share it; otherwise null.
+  virtual kernel::InterfaceClaims* claims() const { return nullptr; }
   // Runs `work` on the core of another manager of the device, the one with Shard::index `to`,
   // unless that manager is destroyed. Does not run it during this call. Returns false if kMaxPosts
   // calls of this manager are in progress.

@@ -1,6 +1,7 @@
 #include "cm/connection/port_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pollux::cm {
 namespace {
@@ -34,6 +35,13 @@ bool PortTable::IsFree(const CmConnection& connection, const SocketAddress& loca
   });
 }
 
+bool PortTable::Claim(CmConnection& connection, uint16_t port) {
+  if (claims_ == nullptr) return true;
+  const ServiceId service{connection.port_space(), port};
+  connection.has_claim = claims_->ClaimService(service.ToWire()).ok();
+  return connection.has_claim;
+}
+
 void PortTable::Add(CmConnection& connection, const SocketAddress& local) {
   bindings_[ServiceId{connection.port_space(), local.port}.ToWire()].push_back(
       {local.address, &connection});
@@ -42,7 +50,7 @@ void PortTable::Add(CmConnection& connection, const SocketAddress& local) {
 }
 
 bool PortTable::Bind(CmConnection& connection, const SocketAddress& local) {
-  if (!IsFree(connection, local, Sharing::kAsSaid)) return false;
+  if (!IsFree(connection, local, Sharing::kAsSaid) || !Claim(connection, local.port)) return false;
   Add(connection, local);
   return true;
 }
@@ -51,13 +59,15 @@ bool PortTable::IsAlone(const CmConnection& connection) const {
   return IsFree(connection, connection.local(), Sharing::kNone);
 }
 
-bool PortTable::BindEphemeral(CmConnection& connection, const Gid& address, Random& random) {
+bool PortTable::BindEphemeral(CmConnection& connection, const Gid& address, Random& random,
+                              Use use) {
   const uint32_t own = kEphemerals / shard_.count;
   const uint64_t start = random.Below(own);
   for (uint32_t tried = 0; tried < own; ++tried) {
     const uint64_t chosen = (start + tried) % own * shard_.count + shard_.index;
     const auto port = static_cast<uint16_t>(kFirstEphemeral + chosen);
     if (!IsFree(connection, {address, port}, Sharing::kNone)) continue;
+    if (use == Use::kMayListen && !Claim(connection, port)) continue;
     Add(connection, {address, port});
     return true;
   }
@@ -67,8 +77,9 @@ bool PortTable::BindEphemeral(CmConnection& connection, const Gid& address, Rand
 void PortTable::Release(CmConnection& connection) {
   if (!connection.has_port) return;
   connection.has_port = false;
-  const auto it =
-      bindings_.find(ServiceId{connection.port_space(), connection.local().port}.ToWire());
+  const uint64_t service = ServiceId{connection.port_space(), connection.local().port}.ToWire();
+  if (std::exchange(connection.has_claim, false)) claims_->ReleaseService(service);
+  const auto it = bindings_.find(service);
   std::erase_if(it->second,
                 [&](const Binding& binding) { return binding.connection == &connection; });
   if (it->second.empty()) bindings_.erase(it);

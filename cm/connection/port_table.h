@@ -13,6 +13,7 @@
 #include "stack/base/random.h"
 #include "stack/base/socket_address.h"
 #include "stack/base/types.h"
+#include "stack/kernel/interface_claims.h"
 
 namespace pollux::cm {
 
@@ -25,7 +26,10 @@ class PortTable {
   static constexpr uint16_t kFirstEphemeral = 49152;
   static constexpr uint32_t kEphemerals = 65536 - kFirstEphemeral;
 
-  explicit PortTable(Shard shard = {}) : shard_(shard) {}
+  // `claims`: of the interface, if other processes share it; their ports are in use too, at every
+  // address. May be null; not owned.
+  explicit PortTable(Shard shard = {}, kernel::InterfaceClaims* claims = nullptr)
+      : shard_(shard), claims_(claims) {}
 
   // Binds in the connection's port space. Returns false if the port is in use at that address or at
   // any address, unless both connections share it (CmConnection::reuses_address).
@@ -33,8 +37,11 @@ class PortTable {
   // Whether no other connection is bound to the same address and port.
   bool IsAlone(const CmConnection& connection) const;
   // Binds to a random free port among the ephemeral ports of this manager. Returns false if there
-  // is none.
-  bool BindEphemeral(CmConnection& connection, const Gid& address, Random& random);
+  // is none. A connection that will not listen may have the port of another process, since nothing
+  // is addressed to it.
+  enum class Use : bool { kMayListen, kConnects };
+  bool BindEphemeral(CmConnection& connection, const Gid& address, Random& random,
+                     Use use = Use::kMayListen);
   // Releases the connection's port, if it has one.
   void Release(CmConnection& connection);
 
@@ -52,9 +59,12 @@ class PortTable {
   enum class Sharing : bool { kNone, kAsSaid };
 
   bool IsFree(const CmConnection& connection, const SocketAddress& local, Sharing sharing) const;
+  // Returns false if another process has the port.
+  bool Claim(CmConnection& connection, uint16_t port);
   void Add(CmConnection& connection, const SocketAddress& local);
 
   const Shard shard_;
+  kernel::InterfaceClaims* const claims_;
   absl::flat_hash_map<uint64_t, std::vector<Binding>> bindings_;  // by ServiceId::ToWire
 };
 

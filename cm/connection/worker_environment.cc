@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "cm/gsi/mad_process.h"
 #include "stack/engine/telemetry.h"
+#include "stack/kernel/interface_claims.h"
 
 namespace pollux::cm {
 namespace {
@@ -65,6 +67,12 @@ WorkerEnvironment::~WorkerEnvironment() {
   siblings_->environments[index_] = nullptr;
 }
 
+Shard WorkerEnvironment::shard() const {
+  Shard shard{.index = index_, .count = static_cast<uint32_t>(siblings_->workers.size())};
+  if (claims() != nullptr) shard.process = claims()->process_id();
+  return shard;
+}
+
 bool WorkerEnvironment::Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) {
   if (posts_ == kMaxPosts) return false;
   ++posts_;
@@ -118,6 +126,7 @@ bool WorkerEnvironment::Poll(uint64_t /*now_ns*/) {
 
 bool WorkerEnvironment::TakeMads() {
   return gsi_->Poll([this](const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
+    if (claims() != nullptr && !IsForThisProcess(mad, *claims())) return;
     if (client_ != nullptr) client_->OnMad(from, to, mad);
   });
 }

@@ -37,9 +37,8 @@ class WorkerEnvironment final : public Environment,
 
   void SetClient(Client* client) override { client_ = client; }
   void Wake() override { wakeup().Wake(); }
-  Shard shard() const override {
-    return {.index = index_, .count = static_cast<uint32_t>(siblings_->workers.size())};
-  }
+  Shard shard() const override;
+  kernel::InterfaceClaims* claims() const override { return worker_->claims(); }
   bool Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) override;
   std::optional<uint8_t> GidIndex(const Gid& address) const override;
   std::optional<Gid> SourceFor(const Gid& to) const override;

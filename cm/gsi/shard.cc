@@ -23,21 +23,20 @@ uint32_t ByteSum(std::span<const uint8_t> bytes) {
 
 uint32_t Shard::HomeOf(const Gid& client) const { return ByteSum(client.raw) % count; }
 
+uint32_t ReceiversId(const MadHeader& header, std::span<const uint8_t> mad) {
+  return LoadBe32(&mad[header.attribute == Attribute::kSidrRep ? kSidrRequestId : kReceiversId]);
+}
+
 uint32_t GsiOwner(std::span<const uint8_t> mad, const Gid& from, uint32_t workers) {
   const std::optional<MadHeader> header = ParseMadHeader(mad);
   if (!header || header->management_class != kMadClassCm) return 0;
-  const auto owner_of_id = [&](size_t at) {
-    return (LoadBe32(&mad[at]) >> (32 - Shard::kIdBits)) % workers;
-  };
   switch (header->attribute) {
     case Attribute::kReq:
       return (ByteSum(from.raw) + LoadBe24(&mad[kReqQpn])) % workers;
     case Attribute::kSidrReq:
       return (ByteSum(from.raw) + ByteSum(mad.subspan(kSidrRequestId, 4))) % workers;
-    case Attribute::kSidrRep:
-      return owner_of_id(kSidrRequestId);
     default:
-      return owner_of_id(kReceiversId);
+      return Shard::IndexOf(ReceiversId(*header, mad)) % workers;
   }
 }
 

@@ -49,8 +49,15 @@ TEST(ShardTest, IdsMapBackToTheirShard) {
 
 TEST(ShardTest, ASingleManagerUsesAllBitsOfAnId) {
   EXPECT_EQ((Shard{0, 1}.MakeId(0xFFFFFFFF)), 0xFFFFFFFFu);
-  EXPECT_EQ((Shard{3, 4}.MakeId(0xFFFFFFFF)), 0x3FFFFFFFu);
-  EXPECT_EQ((Shard{15, 16}.MakeId(0)), 0xF0000000u);
+  EXPECT_EQ((Shard{3, 4}.MakeId(0xFFFFFFFF)), 0xFF3FFFFFu);
+  EXPECT_EQ((Shard{15, 16}.MakeId(0)), 0x00F00000u);
+}
+
+TEST(ShardTest, TheUpperBitsOfAnIdNameItsProcess) {
+  EXPECT_EQ((Shard{0, 1, 0xA5}.MakeId(0)), 0xA5000000u);
+  EXPECT_EQ((Shard{0, 1, 0xA5}.MakeId(0xFFFFFFFF)), 0xA5FFFFFFu);
+  EXPECT_EQ((Shard{3, 4, 0}.MakeId(0xFFFFFFFF)), 0x003FFFFFu);
+  EXPECT_EQ(Shard::ProcessOf(0xA5FFFFFF), 0xA5);
 }
 
 // Of a process before, or of a stranger: some worker, which will not know it.
@@ -111,7 +118,7 @@ TEST(ShardTest, CapturedMadsGoToTheWorkerOfTheirConnection) {
     if (const auto* req = std::get_if<Req>(&mad.message)) {
       EXPECT_EQ(owner, req->local_qpn % kWorkers) << sample.name;
     } else if (const auto* rep = std::get_if<SidrRep>(&mad.message)) {
-      EXPECT_EQ(owner, rep->request_id >> 28) << sample.name;
+      EXPECT_EQ(owner, Shard::IndexOf(rep->request_id)) << sample.name;
     } else if (!std::holds_alternative<SidrReq>(mad.message)) {
       const uint32_t id = std::visit(
           [](const auto& message) -> uint32_t {
@@ -119,7 +126,7 @@ TEST(ShardTest, CapturedMadsGoToTheWorkerOfTheirConnection) {
             return 0;
           },
           mad.message);
-      EXPECT_EQ(owner, id >> 28) << sample.name;
+      EXPECT_EQ(owner, Shard::IndexOf(id)) << sample.name;
     }
     EXPECT_EQ(GsiOwner(bytes, kShardClient, 1), 0u) << sample.name;
   }

@@ -69,6 +69,7 @@ absl::Status Take(const std::string& name, const std::string& value, Settings* s
   if (name == "supervisor") return Assign<std::string>(value, &settings->supervisor);
   if (name == "core") return Assign(ParseNumber<int>(value), &settings->core);
   if (name == "idle") return Assign(engine::ParseIdle(value), &settings->idle);
+  if (name == "queue-pairs") return Assign(ParseNumber<uint32_t>(value), &device.queue_pairs);
   if (name == "yield-after") return Assign(ParseNumber<uint32_t>(value), &settings->yield_after);
   if (name == "impair") return Assign(io::ImpairmentOptions::Parse(value), &device.impairment);
   if (name == "dcqcn-parameters") {
@@ -86,6 +87,7 @@ absl::Status Take(const std::string& name, const std::string& value, Settings* s
 absl::StatusOr<Settings> Settings::Parse(std::string_view text) {
   Settings settings;
   Deferred deferred;
+  settings.device.queue_pairs = 0;
   const std::vector<std::string> lines =
       absl::StrSplit(absl::string_view(text.data(), text.size()), '\n', absl::SkipEmpty());
   for (const std::string& line : lines) {
@@ -103,6 +105,10 @@ absl::StatusOr<Settings> Settings::Parse(std::string_view text) {
   }
   for (InterfaceAddress& address : settings.device.addresses) {
     if (address.vlan == kNoVlan) address.vlan = deferred.vlan;
+  }
+  if (settings.device.queue_pairs == 0) {
+    settings.device.queue_pairs =
+        settings.device.netdev.empty() ? engine::DeviceOptions().queue_pairs : kQueuePairsOnNetdev;
   }
   return settings;
 }

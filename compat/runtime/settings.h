@@ -18,6 +18,9 @@ namespace pollux::compat {
 // One line for each option of `pollux run`: NAME=VALUE, or NAME for an option without a value.
 inline constexpr char kSettingsVariable[] = "POLLUX_RUN";
 
+// The default of --queue-pairs with --netdev: 128 programs with as many can share an interface.
+inline constexpr uint32_t kQueuePairsOnNetdev = 2045;
+
 struct Settings {
   engine::DeviceOptions device;  // without the capture, which needs EAL first
   // Enough for one worker; huge pages are not required.

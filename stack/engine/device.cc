@@ -26,6 +26,12 @@ bool IsLoopback(const std::string& interface) {
   return known && (request.ifr_flags & IFF_LOOPBACK) != 0;
 }
 
+// Devargs of a port that no other in this process has.
+std::string PacketSocketsOn(const std::string& interface) {
+  static std::atomic<unsigned> count{0};
+  return absl::StrFormat("net_af_packet%u,iface=%s", count++, interface);
+}
+
 }  // namespace
 
 uint64_t DeviceEpochNs() {
@@ -34,15 +40,34 @@ uint64_t DeviceEpochNs() {
          Clock().NowNs();
 }
 
+absl::Status Device::ClaimNumbers() {
+  const uint32_t interface_index = if_nametoindex(options_.netdev.c_str());
+  if (interface_index == 0) return absl::OkStatus();  // OpenKernelInterface() says it
+  Random random(Random::SystemSeed());
+  auto claims = kernel::InterfaceClaims::Join(interface_index, options_.workers,
+                                              options_.queue_pairs, &random);
+  if (!claims.ok()) {
+    return absl::Status(
+        claims.status().code(),
+        absl::StrFormat("interface \"%s\": %s", options_.netdev, claims.status().message()));
+  }
+  claims_ = *std::move(claims);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<Device>> Device::WithWorkers(const DeviceOptions& options) {
   if (options.workers < 1 || options.workers > DeviceOptions::kMaxWorkers) {
     return absl::InvalidArgumentError(absl::StrFormat("%u workers on a port: 1 to %u are possible",
                                                       options.workers, DeviceOptions::kMaxWorkers));
   }
   std::unique_ptr<Device> device(new Device(options));
+  if (absl::Status status = device->ClaimNumbers(); !status.ok()) return status;
   for (uint32_t i = 0; i < options.workers; ++i) {
     WorkerConfig config;
     config.index = i;
+    config.max_queue_pairs = options.queue_pairs;
+    config.claims = device->claims_.get();
+    if (config.claims != nullptr) config.qpn_layout = config.claims->qpn_layout();
     config.seed = Random::SystemSeed();
     config.start_ns = Clock().NowNs();
     absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Create(config);
@@ -64,6 +89,16 @@ absl::Status Device::OpenKernelInterface(WorkerPort& port, const std::string& na
   if (!kernel.ok()) return kernel.status();
   port.kernel = *std::move(kernel);
   return absl::OkStatus();
+}
+
+// Programs on an interface reach each other only if lo is up: `pollux doctor` reports it.
+void Device::OpenLocalPort() {
+  io::PortOptions options;
+  options.devargs = PacketSocketsOn("lo");
+  options.pools = PacketPools();
+  absl::StatusOr<std::unique_ptr<io::Port>> opened = io::Port::Open(options);
+  if (!opened.ok() || !(*opened)->FilterPackets(claims_->qpn_layout()).ok()) return;
+  local_port_ = *std::move(opened);
 }
 
 absl::Status Device::MakeInterfaces(ip::InterfaceConfig config) {
@@ -106,7 +141,8 @@ absl::Status Device::MakeSteering() {
       io::SteeringRings::Create(workers(), port_->queues());
   if (!rings.ok()) return rings.status();
   rings_ = *std::move(rings);
-  if (port_->queues() == 1) return absl::OkStatus();
+  // No port over packet sockets sorts by queue pair number.
+  if (port_->queues() == 1 || claims_ != nullptr) return absl::OkStatus();
   hardware_ = options_.qpn_steering ? options_.qpn_steering(port_->id())
                                     : std::make_unique<io::FlowQpnSteering>(port_->id());
   if (!io::SteerWorkersToQueues(*hardware_, io::QpnLayout{}.worker_bits, port_->queues()).ok()) {
@@ -125,6 +161,10 @@ absl::Status Device::BuildLinkChain(WorkerPort& port) {
     io::Port::Queue* queue = &port_->queue(static_cast<uint16_t>(port.index));
     look = [queue] { return queue->FollowLink(); };
     link = &port.loopback.emplace(queue, &config.mac, pool);
+    if (local_port_ != nullptr && port.index < local_port_->queues()) {
+      port.loopback->ShareWith(&local_port_->queue(static_cast<uint16_t>(port.index)),
+                               claims_->qpn_layout());
+    }
     if (options_.capture != nullptr) {
       link = &port.capture.emplace(link, options_.capture->AddInterface(port_->name(), config.mac));
     }
@@ -136,6 +176,7 @@ absl::Status Device::BuildLinkChain(WorkerPort& port) {
   }
   if (rings_ != nullptr) {
     io::RxClassifier classifier{.workers = workers(), .gsi_owner = options_.gsi_owner};
+    if (claims_ != nullptr) classifier.layout = claims_->qpn_layout();
     if (port.kernel != nullptr) {
       classifier.others =
           tap_ != nullptr ? io::RxClassifier::Others::kToFirst : io::RxClassifier::Others::kLeft;
@@ -192,6 +233,9 @@ void Device::CollectPort(Stats* stats) const {
   stats->Set("device/rx_errors", statistics.rx_errors);
   stats->Set("device/tx_errors", statistics.tx_errors);
   stats->Set("device/tx_over_mtu", statistics.tx_over_mtu);
+  if (local_port_ != nullptr) {
+    stats->Set("loopback/rx_missed", local_port_->Statistics().rx_missed);
+  }
   if (workers() == 1) return;
   stats->Set("device/queues", uint64_t{port_->queues()});
   stats->Set("device/sorts_by_qpn", uint64_t{hardware_ != nullptr});
@@ -216,6 +260,10 @@ bool Device::WorkerPort::Collect(const StatsQuery& query, Stats* stats) {
   if (loopback) {
     stats->Set("loopback/passed", loopback->counters().passed);
     stats->Set("loopback/no_buffer", loopback->counters().no_buffer);
+    if (device->local_port_ != nullptr) {
+      stats->Set("loopback/to_processes", loopback->counters().to_processes);
+      stats->Set("loopback/from_processes", loopback->counters().from_processes);
+    }
   }
   if (!impairment) return true;
   for (const auto& [way, counters] : {std::pair("sent", &impairment->send_counters()),
@@ -240,14 +288,18 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const DeviceOptions& option
     // Before the port: what is wrong with the interface is said better here.
     absl::Status status = device.OpenKernelInterface(*device.worker_ports_[0], options.netdev);
     if (!status.ok()) return status;
-    static std::atomic<unsigned> count{0};
-    port.devargs = absl::StrFormat("net_af_packet%u,iface=%s", count++, options.netdev);
+    port.devargs = PacketSocketsOn(options.netdev);
   }
   port.pools = device.PacketPools();
   port.mac = options.mac;
   port.start_timeout_ms = options.start_timeout_ms;
   absl::StatusOr<std::unique_ptr<io::Port>> opened = io::Port::Open(port);
   if (!opened.ok()) return opened.status();
+  if (device.claims_ != nullptr) {
+    absl::Status status = (*opened)->FilterPackets(device.claims_->qpn_layout());
+    if (!status.ok()) return status;
+    device.OpenLocalPort();
+  }
   if (absl::Status status = device.Attach(*std::move(opened)); !status.ok()) return status;
   return made;
 }
@@ -307,6 +359,7 @@ void Device::Close() {
   if (rings_ != nullptr) rings_->Clear();
   if (hardware_ != nullptr) hardware_->Clear();
   hardware_.reset();
+  if (local_port_ != nullptr) local_port_->Close();
   if (port_ != nullptr) port_->Close();
 }
 

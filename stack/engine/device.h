@@ -26,6 +26,7 @@
 #include "stack/io/steering/steering_rings.h"
 #include "stack/ip/interface.h"
 #include "stack/kernel/exception_path.h"
+#include "stack/kernel/interface_claims.h"
 #include "stack/kernel/kernel_interface.h"
 #include "stack/kernel/kernel_tap.h"
 #include "stack/transport/congestion/dcqcn_parameters.h"
@@ -35,7 +36,8 @@ namespace pollux::engine {
 struct DeviceOptions {
   // An interface that stays with the kernel (kernel::KernelInterface). The device uses its MAC
   // address, addresses, routes and neighbours, and takes only UDP port 4791 of its packets.
-  // Excludes `port`, `mac`, `addresses` and `gateways`.
+  // Excludes `port`, `mac`, `addresses` and `gateways`. Other processes may use the interface too
+  // (kernel::InterfaceClaims).
   std::string netdev;
   // The name of a tap to create in the kernel, with the MAC address, addresses and gateways of the
   // port. All packets that are not RoCE pass between the port and the kernel, and the kernel
@@ -59,6 +61,9 @@ struct DeviceOptions {
   // without a queue receive and send through rings.
   static constexpr uint32_t kMaxWorkers = 1u << io::QpnLayout{}.worker_bits;
   uint32_t workers = 1;
+  // The most queue pairs of each worker. With a netdev, its processes divide the queue pair numbers
+  // among themselves, and this is what the process asks for.
+  uint32_t queue_pairs = WorkerConfig().max_queue_pairs;
   // Creates the object that makes a port with several queues sort packets by queue pair number;
   // `port_id` is DPDK's number of the port. Null: io::FlowQpnSteering.
   std::function<std::unique_ptr<io::QpnSteering>(uint16_t port_id)> qpn_steering;
@@ -98,6 +103,8 @@ class Device {
   Worker& worker(uint32_t index = 0) { return *worker_ports_[index]->worker; }
   uint32_t workers() const { return static_cast<uint32_t>(worker_ports_.size()); }
   io::Port& port() { return *port_; }
+  // What this process has of the interface that it shares with others; null without a netdev.
+  kernel::InterfaceClaims* claims() { return claims_.get(); }
   // The interface of a worker. Only for that worker's core.
   const ip::Interface& interface(uint32_t worker = 0) const {
     return *worker_ports_[worker]->interface;
@@ -147,22 +154,28 @@ class Device {
   };
 
   explicit Device(const DeviceOptions& options) : options_(options) {}
+  // Without a port.
   static absl::StatusOr<std::unique_ptr<Device>> WithWorkers(const DeviceOptions& options);
+  absl::Status ClaimNumbers();
   std::vector<rte_mempool*> PacketPools() const;
   absl::Status Attach(std::unique_ptr<io::Port> port);
   absl::Status OpenKernelInterface(WorkerPort& port, const std::string& name);
+  // Opens the port to the processes that share the netdev, over the kernel's interface lo.
+  void OpenLocalPort();
   absl::Status MakeInterfaces(ip::InterfaceConfig config);
   absl::Status MakeSteering();
   absl::Status BuildLinkChain(WorkerPort& port);
   void CollectPort(Stats* stats) const;
 
   DeviceOptions options_;
-  std::unique_ptr<kernel::KernelTap> tap_;  // for a kernel path
+  std::unique_ptr<kernel::InterfaceClaims> claims_;  // for a netdev
+  std::unique_ptr<kernel::KernelTap> tap_;           // for a kernel path
   // Port and rings may hold frames of the workers' pools, so both must be destroyed before the
   // pools: members are destroyed from the last to the first.
   std::vector<std::unique_ptr<WorkerPort>> worker_ports_;
   std::unique_ptr<io::SteeringRings> rings_;
   std::unique_ptr<io::Port> port_;
+  std::unique_ptr<io::Port> local_port_;       // null: lo is down, or there is no netdev
   std::unique_ptr<io::QpnSteering> hardware_;  // null: the port does not sort
 };
 

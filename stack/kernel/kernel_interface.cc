@@ -195,6 +195,9 @@ absl::StatusOr<int> KernelInterface::HoldPort(int family) {
   sock_filter drop_all = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{.len = 1, .filter = &drop_all};
   (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+  // So that several processes that use the interface may bind the port.
+  const int reuse = 1;
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
   const int least = 1;  // the kernel makes it its own least
   (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
   (void)setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name_.c_str(),
@@ -218,10 +221,8 @@ absl::StatusOr<int> KernelInterface::HoldPort(int family) {
   if (error == EADDRINUSE) {
     return absl::AlreadyExistsError(absl::StrCat(
         "interface \"", name_, "\": UDP port ", wire::kRocePort,
-        " is taken: by Linux's soft-RoCE (`rdma link`; `modprobe -r rdma_rxe`), by "
-        "another pollux on this interface, `pollux run` or a process that its program "
-        "has left behind, or by another program that speaks RoCE there (`ss -ulpn sport "
-        "= ",
+        " is taken: by Linux's soft-RoCE (`rdma link`; `modprobe -r rdma_rxe`) or by another "
+        "program that speaks RoCE there (`ss -ulpn sport = ",
         wire::kRocePort, "` names it)"));
   }
   return absl::ErrnoToStatus(error, absl::StrCat("interface \"", name_, "\": UDP port 4791"));

@@ -16,12 +16,13 @@
 namespace pollux::kernel {
 
 // Also binds UDP port 4791 on the interface, without ever reading from it: a kernel with a socket
-// there sends no ICMP port unreachable to Pollux's peers. Workers that share the interface have one
-// object each; only the first one binds that UDP port.
+// there sends no ICMP port unreachable to Pollux's peers. Processes that share the interface bind
+// it too (SO_REUSEADDR). Workers that share the interface have one object each; only the first one
+// binds that UDP port.
 class KernelInterface final : public ip::HostInterface {
  public:
-  // Errors: NotFound (no such interface), AlreadyExists (UDP port 4791 is in use on it: by Linux's
-  // soft-RoCE or another Pollux), Internal (the kernel refuses).
+  // Errors: NotFound (no such interface), AlreadyExists (UDP port 4791 is in use on it by another
+  // program than Pollux, such as Linux's soft-RoCE), Internal (the kernel refuses).
   static absl::StatusOr<std::unique_ptr<KernelInterface>> Open(const std::string& name,
                                                                bool hold_port = true);
   ~KernelInterface() override;

@@ -107,9 +107,10 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                "or a PCI address (untested)",
                &port->device.port);
   options.Text("netdev", "IFACE",
-               "share an interface with the kernel, instead of --port and\n"
-               "--address: uses the kernel's addresses, routes and\n"
-               "neighbours, and takes only UDP port 4791 from it",
+               "share an interface with the kernel and with other programs\n"
+               "of Pollux, instead of --port and --address: uses the\n"
+               "kernel's addresses, routes and neighbours, and takes only\n"
+               "UDP port 4791 from it",
                &port->device.netdev);
   options.Parsed("address", "ADDR/LEN",
                  "IP address of the port, such as 192.0.2.1/24,\n"
@@ -140,6 +141,8 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                  "a CPU of its own; yield: lets other threads run; sleep:\n"
                  "uses almost no CPU, but packets wait up to 5 ms (yield)",
                  [port](const std::string& text) { return ParseIdle(text, port); });
+  options.Number("queue-pairs", "most queue pairs per worker (16381; `pollux run --netdev`:\n2045)",
+                 1, engine::DeviceOptions().queue_pairs, &port->queue_pairs);
   options.Number("yield-after", "turns without work before it yields or\nsleeps; 0: never (256)", 0,
                  1u << 30, &port->yield_after);
   options.Switch("recorder",
@@ -215,6 +218,7 @@ absl::Status CheckPortOptions(const PortOptions& port) {
 
 engine::DeviceOptions PortOptions::Device() const {
   engine::DeviceOptions options = device;
+  if (queue_pairs != 0) options.queue_pairs = static_cast<uint32_t>(queue_pairs);
   if (dcqcn || dcqcn_parameters) {
     options.dcqcn = dcqcn_parameters.value_or(transport::DcqcnParameters{});
   }

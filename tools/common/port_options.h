@@ -24,6 +24,7 @@ struct PortOptions {
   std::string capture;        // file name; empty: none
   std::vector<int> cores;     // CPUs, with one worker on each; empty: one worker on any CPU
   engine::Idle idle = engine::Idle::kYield;
+  uint64_t queue_pairs = 0;    // for each worker; 0: the default of DeviceOptions
   uint64_t yield_after = 256;  // idle turns before a thread idles; 0: never
   uint64_t vlan = 0;           // for addresses without a VLAN of their own; 0: none
   bool recorder = false;       // log the last events of failed connections
@@ -35,7 +36,7 @@ struct PortOptions {
 };
 
 // Declares --port, --netdev, --kernel-path, --address, --vlan, --gateway, --mac, --core, --cores,
-// --idle, --yield-after, --recorder, --dcqcn, --dcqcn-parameters, and those of
+// --idle, --queue-pairs, --yield-after, --recorder, --dcqcn, --dcqcn-parameters, and those of
 // DeclareWireOptions().
 void DeclarePortOptions(Options& options, PortOptions* port);
 // Declares only --impair, --capture, --memory and --file-prefix, for a command that has its own

@@ -246,6 +246,11 @@ class Examination {
            .wanted = "at least one",
            .command = absl::StrCat("ip address add ADDR/LEN dev ", name)});
       RocePort(facts->roce_port_taken);
+      Add({.name = "loopback interface",
+           .good = facts->lo_up,
+           .found = facts->lo_up ? "up" : "down",
+           .wanted = "up, for programs on this interface that connect to each other",
+           .command = "ip link set lo up"});
     } else {
       Add({.name = "address",
            .good = facts->addresses == 0,

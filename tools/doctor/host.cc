@@ -39,6 +39,8 @@ bool IsTaken(int family, const std::string& interface) {
   ipv6.sin6_family = AF_INET6;
   ipv6.sin6_port = htons(kRocePort);
   const int on = 1;
+  // Processes of Pollux share it.
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   const int bound = family == AF_INET
                         ? bind(fd, reinterpret_cast<const sockaddr*>(&ipv4), sizeof ipv4)
@@ -77,6 +79,8 @@ std::optional<InterfaceFacts> LookAtInterface(const std::string& name) {
   facts.mtu = static_cast<uint32_t>(std::max(request.ifr_mtu, 0));
   facts.addresses = Addresses(name);
   facts.roce_port_taken = IsTaken(AF_INET, name) || IsTaken(AF_INET6, name);
+  request = {.ifr_ifrn = {.ifrn_name = "lo"}, .ifr_ifru = {}};
+  facts.lo_up = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
   return facts;
 }
 

@@ -19,8 +19,10 @@ struct InterfaceFacts {
   bool carrier = false;
   bool loopback = false;
   uint32_t mtu = 0;
-  size_t addresses = 0;          // IPv4 and IPv6
-  bool roce_port_taken = false;  // UDP port 4791 is in use by a socket that serves this interface
+  size_t addresses = 0;  // IPv4 and IPv6
+  // UDP port 4791 is in use on this interface by another program than Pollux.
+  bool roce_port_taken = false;
+  bool lo_up = true;  // the loopback interface of this network namespace
 };
 
 // Asks the kernel. Returns nothing if there is no such interface.

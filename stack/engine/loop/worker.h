@@ -48,6 +48,9 @@
 namespace pollux::io {
 class Steering;
 }  // namespace pollux::io
+namespace pollux::kernel {
+class InterfaceClaims;
+}  // namespace pollux::kernel
 
 namespace pollux::engine {
 
@@ -65,6 +68,8 @@ struct WorkerConfig {
   uint16_t max_frame_bytes = 4352;  // bytes: path MTU 4096 and the longest headers
   Random::Seed seed{};
   uint64_t start_ns = 0;  // the time before the first poll, as Poll() will give it
+  // What this process has of the interface, if other processes share it; otherwise null. Not owned.
+  kernel::InterfaceClaims* claims = nullptr;
 };
 
 // One core's event loop and the owner of its objects. Only the owning core may call the functions
@@ -127,6 +132,7 @@ class Worker : public Actor {
   // The counters of one port.
   const transport::Counters& counters(uint8_t port_num = 1) const;
   rte_mempool* packet_pool() { return packet_pool_; }
+  kernel::InterfaceClaims* claims() const { return config_.claims; }  // of WorkerConfig
   // For calls into the interface of a port.
   transport::PollContext poll_context(uint8_t port_num = 1);
 

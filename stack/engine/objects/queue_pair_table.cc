@@ -16,11 +16,11 @@ QueuePairSlot::QueuePairSlot() : timer(&QueuePairTable::OnSlotTimer, this) {}
 absl::Status QueuePairTable::Check(const io::QpnLayout& layout, uint32_t worker,
                                    uint32_t max_queue_pairs) {
   // With one bit of generation a number at least differs from the one before.
-  if (layout.index_bits < 2 || layout.worker_bits + layout.index_bits > 23) {
+  if (layout.index_bits < 2 || layout.process_bits + layout.worker_bits + layout.index_bits > 23) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "queue pair numbers of %u worker bits and %u index bits: at least 2 for the index and 23 "
-        "in all are possible",
-        layout.worker_bits, layout.index_bits));
+        "queue pair numbers of %u process bits, %u worker bits and %u index bits: at least 2 for "
+        "the index and 23 in all are possible",
+        layout.process_bits, layout.worker_bits, layout.index_bits));
   }
   // QPN 0, 1 and 0xFFFFFF have a meaning: none comes about when these indices are left out.
   const uint32_t end_index = (1u << layout.index_bits) - 1;
@@ -58,10 +58,10 @@ QueuePairSlot* QueuePairTable::FindOther(Qpn qpn, transport::Counters& counters)
   Slot* slot = nullptr;
   if (qpn == kGsiQpn) {
     slot = gsi_slot_.get();
-  } else if (layout_.worker(qpn) == worker_) {
+  } else if (layout_.Holds(qpn) && layout_.worker(qpn) == worker_) {
     if (place < slot_count_) slot = &slots_[place];
   }
-  // Of another worker, or nobody's.
+  // Of another worker or process, or nobody's.
   if (slot == nullptr || slot->endpoint == nullptr) {
     counters.Count(Drop::kUnknownQpn);
     return nullptr;

@@ -4,12 +4,22 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+
+#include "stack/io/steering/rx_destination.h"
 
 namespace pollux::io {
 
 bool Loopback::IsOwn(const rte_mbuf* frame) const {
   return frame->data_len >= mac_->size() &&
          std::memcmp(rte_pktmbuf_mtod(frame, const uint8_t*), mac_->data(), mac_->size()) == 0;
+}
+
+bool Loopback::IsForProcesses(const rte_mbuf* frame) const {
+  if (processes_ == nullptr) return false;
+  const std::optional<Qpn> qpn =
+      DestinationQpn(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len);
+  return qpn && (*qpn == kGsiQpn || !layout_.Holds(*qpn));
 }
 
 bool Loopback::TurnBack(rte_mbuf* frame) {
@@ -45,14 +55,20 @@ uint16_t Loopback::SendMixed(rte_mbuf** frames, uint16_t count, uint64_t now_ns)
       sent += link_->Send(frames + sent, own - sent, now_ns);
       if (sent < own) break;
     }
-    if (sent == count || !TurnBack(frames[sent])) break;
+    if (sent == count) break;
+    if (IsForProcesses(frames[sent])) {
+      if (processes_->Send(frames + sent, 1, now_ns) == 0) break;
+      ++counters_.to_processes;
+    } else if (!TurnBack(frames[sent])) {
+      break;
+    }
     ++sent;
   }
   return sent;
 }
 
 uint16_t Loopback::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) {
-  if (count_ == 0) [[likely]]
+  if (count_ == 0 && processes_ == nullptr) [[likely]]
     return link_->Receive(frames, capacity, now_ns);
   return ReceiveLooped(frames, capacity, now_ns);
 }
@@ -65,7 +81,15 @@ uint16_t Loopback::ReceiveLooped(rte_mbuf** frames, uint16_t capacity, uint64_t 
     head_ = (head_ + 1) % kCapacity;
   }
   count_ -= looped;
-  return looped + link_->Receive(frames + looped, capacity - looped, now_ns);
+  uint16_t received = looped;
+  if (processes_ != nullptr) {
+    // Half of the rest, for the same reason.
+    const uint16_t others =
+        processes_->Receive(frames + received, (capacity - received + 1) / 2, now_ns);
+    counters_.from_processes += others;
+    received += others;
+  }
+  return received + link_->Receive(frames + received, capacity - received, now_ns);
 }
 
 void Loopback::Clear() {

@@ -1,5 +1,5 @@
 // Loops back the frames that a port sends to itself: they are received as if from the wire, without
-// being sent there.
+// being sent there, also by other processes that share the port's interface.
 #ifndef POLLUX_STACK_IO_LINK_LOOPBACK_H_
 #define POLLUX_STACK_IO_LINK_LOOPBACK_H_
 
@@ -8,6 +8,7 @@
 
 #include "stack/base/types.h"
 #include "stack/io/link/link.h"
+#include "stack/io/steering/qpn_layout.h"
 
 struct rte_mempool;
 
@@ -15,7 +16,9 @@ namespace pollux::io {
 
 struct LoopbackCounters {
   uint64_t passed = 0;
-  uint64_t no_buffer = 0;  // lost: the pool was empty, or its buffers too short
+  uint64_t no_buffer = 0;       // lost: the pool was empty, or its buffers too short
+  uint64_t to_processes = 0;    // sent to the processes that share the interface
+  uint64_t from_processes = 0;  // received from them, and from this process's queue pair 1
 };
 
 // Loops back frames to the port's own MAC address, as RDMA devices loop back what a queue pair
@@ -31,6 +34,13 @@ class Loopback : public Link {
   // segment.
   Loopback(Link* link, const MacAddress* mac, rte_mempool* pool)
       : link_(link), mac_(mac), pool_(pool) {}
+  // Connects the processes that share the port's interface: frames to the port's own address and
+  // to queue pair 1, or to a number that `layout` does not hold, are sent to `processes`, from
+  // which each process receives its own. Not owned. Before the first call of Send().
+  void ShareWith(Link* processes, const QpnLayout& layout) {
+    processes_ = processes;
+    layout_ = layout;
+  }
   ~Loopback() override { Clear(); }
   Loopback(const Loopback&) = delete;
   Loopback& operator=(const Loopback&) = delete;
@@ -49,8 +59,12 @@ class Loopback : public Link {
   // Queues a copy of `frame` and frees `frame`. Returns false, without freeing it, if the queue is
   // full.
   bool TurnBack(rte_mbuf* frame);
+  // For a frame for which IsOwn() is true.
+  bool IsForProcesses(const rte_mbuf* frame) const;
 
   Link* link_;
+  Link* processes_ = nullptr;  // null: no other process shares the interface
+  QpnLayout layout_;
   const MacAddress* mac_;
   rte_mempool* pool_;
   LoopbackCounters counters_;

@@ -30,6 +30,7 @@
 #include "stack/base/byte_order.h"
 #include "stack/io/link/mbuf_ring.h"
 #include "stack/io/port/interrupt_thread.h"
+#include "stack/io/port/packet_filter.h"
 #include "stack/io/port/port_driver.h"
 #include "stack/wire/ethernet.h"
 
@@ -527,6 +528,14 @@ LinkState Port::Queue::FollowLink() {
   const LinkState link = port_->GetLink();
   lowered_mtu_ = link.mtu < port_->mtu_ ? link.mtu : uint16_t{0};
   return link;
+}
+
+absl::Status Port::FilterPackets(const QpnLayout& layout) {
+  const std::vector<sock_filter> filter = RocePacketFilter(layout);
+  for (const int fd : packet_sockets_) {
+    if (!AttachPacketFilter(fd, filter)) return Refused(name_, "attaching a filter", errno);
+  }
+  return absl::OkStatus();
 }
 
 // By its index: names change and are given anew.

@@ -16,6 +16,7 @@
 #include "stack/io/link/link.h"
 #include "stack/io/port/devargs.h"
 #include "stack/io/port/kernel_link.h"
+#include "stack/io/steering/qpn_layout.h"
 
 struct rte_device;
 struct rte_mempool;
@@ -118,6 +119,9 @@ class Port {
   // with some drivers, so it is not for the packet path.
   LinkState GetLink() const;
   PortStatistics Statistics() const;
+  // Makes the kernel drop what is not RoCE for a queue pair of `layout` (RocePacketFilter()), on a
+  // port over packet sockets. Internal if the kernel refuses.
+  absl::Status FilterPackets(const QpnLayout& layout);
   // Returns the index that the kernel gave, at the start, to the interface on which the port was
   // opened; 0 if the port has no interface in the kernel.
   unsigned interface_index() const { return interface_index_; }

@@ -71,6 +71,11 @@ bool IsLinkTalk(const Network& network) {
 
 }  // namespace
 
+std::optional<Qpn> DestinationQpn(const uint8_t* frame, size_t length) {
+  if (!wire::IsRoceFrame(frame, length)) return std::nullopt;
+  return DestQpn(frame, length);
+}
+
 RxDestination RxClassifier::Find(const rte_mbuf& frame) const {
   if (frame.nb_segs != 1) return {};
   const uint8_t* bytes = rte_pktmbuf_mtod(&frame, const uint8_t*);
@@ -82,7 +87,7 @@ RxDestination RxClassifier::Find(const rte_mbuf& frame) const {
   if (*qpn == kMulticastQpn) return {.kind = RxDestination::Kind::kEveryone};
   if (*qpn == kGsiQpn) return FindMad(bytes, length);
   const uint32_t worker = layout.worker(*qpn);
-  if (worker >= workers) return {};
+  if (worker >= workers || !layout.Holds(*qpn)) return {};
   return {.kind = RxDestination::Kind::kWorker, .worker = worker};
 }
 

@@ -1,0 +1,21 @@
+// Divides the MADs of an interface among the processes that share it, each of which receives all of
+// them.
+#ifndef POLLUX_CM_GSI_MAD_PROCESS_H_
+#define POLLUX_CM_GSI_MAD_PROCESS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "stack/kernel/interface_claims.h"
+
+namespace pollux::cm {
+
+// Whether this process handles the MAD: a REQ or SIDR_REQ if it has claimed the service ID, another
+// CM message if it has assigned the receiver's ID in it (Shard::ProcessOf()). One process handles
+// what is for none of them, so that it is answered once. A REJ without a receiver's ID is for every
+// process, since nobody answers it. Makes system calls, unless the MAD is for this process.
+bool IsForThisProcess(std::span<const uint8_t> mad, kernel::InterfaceClaims& claims);
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_GSI_MAD_PROCESS_H_

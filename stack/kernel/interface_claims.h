@@ -1,0 +1,87 @@
+// What each of the processes that share an interface of the kernel has of it: queue pair numbers,
+// CM's communication IDs and services.
+#ifndef POLLUX_STACK_KERNEL_INTERFACE_CLAIMS_H_
+#define POLLUX_STACK_KERNEL_INTERFACE_CLAIMS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stack/base/random.h"
+#include "stack/io/steering/qpn_layout.h"
+#include "stack/kernel/name_claim.h"
+
+namespace pollux::kernel {
+
+// The processes need no common parent, user or service: a claim is a NameClaim, in the interface's
+// network namespace. Thread-safe; makes system calls, so it is not for the packet path.
+class InterfaceClaims {
+ public:
+  // The queue pair numbers are divided into this many parts, of 65,536 numbers each.
+  static constexpr uint32_t kParts = 256;
+  // Random bits of each number, so that packets to a destroyed queue pair miss its successor.
+  static constexpr uint8_t kGenerationBits = 6;
+  enum class Owner : uint8_t { kThisProcess, kOtherProcess, kNobody };
+
+  // Claims numbers for `workers` workers (a power of two is used up) with up to `queue_pairs` queue
+  // pairs each: one aligned block of parts, chosen at random among the free ones.
+  // `interface_index`: the kernel's. ResourceExhausted if no such block is free; InvalidArgument if
+  // 24 bits cannot hold as many.
+  static absl::StatusOr<std::unique_ptr<InterfaceClaims>> Join(uint32_t interface_index,
+                                                               uint32_t workers,
+                                                               uint32_t queue_pairs,
+                                                               Random* random);
+  InterfaceClaims(const InterfaceClaims&) = delete;
+  InterfaceClaims& operator=(const InterfaceClaims&) = delete;
+
+  // Of every queue pair number of this process.
+  const io::QpnLayout& qpn_layout() const { return layout_; }
+  // The first of its parts, which identifies the process: no other process on the interface has
+  // it. The upper 8 bits of its communication IDs.
+  uint8_t process_id() const { return first_part_; }
+  Owner OwnerOfProcessId(uint8_t process_id) const;
+
+  // Claims a service ID, in host byte order; may be repeated. Each claim wants one
+  // ReleaseService(). AlreadyExists if another process has it.
+  absl::Status ClaimService(uint64_t service_id);
+  void ReleaseService(uint64_t service_id);
+  Owner OwnerOfService(uint64_t service_id);
+
+  // Whether this process is the one that answers what is for none of them. If no process is, it
+  // becomes the one.
+  bool AnswersForNobody();
+
+  // For a forked child: closes its copies of the claims, which remain the parent's. Takes no lock.
+  void LetGoInChild();
+
+ private:
+  InterfaceClaims(uint32_t interface_index, const io::QpnLayout& layout)
+      : interface_index_(interface_index), layout_(layout) {}
+  // Claims all parts of the block, or none.
+  absl::Status ClaimParts(uint32_t first, uint32_t count);
+  std::string NameOfPart(uint32_t part) const;
+  std::string NameOfService(uint64_t service_id) const;
+
+  const uint32_t interface_index_;
+  io::QpnLayout layout_;
+  uint8_t first_part_ = 0;
+  std::vector<NameClaim> parts_;
+  std::mutex mutex_;  // of what follows
+  struct Service {
+    NameClaim claim;
+    uint32_t uses;
+  };
+  std::map<uint64_t, Service> services_;
+  std::optional<NameClaim> answers_;
+};
+
+}  // namespace pollux::kernel
+
+#endif  // POLLUX_STACK_KERNEL_INTERFACE_CLAIMS_H_

@@ -1,0 +1,160 @@
+#include "stack/kernel/interface_claims.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "stack/kernel/name_claim.h"
+
+namespace pollux::kernel {
+namespace {
+
+using Owner = InterfaceClaims::Owner;
+
+// No interface has such an index, and no other test at the same time the same one.
+uint32_t IndexForTest() {
+  static uint32_t count = 0;
+  return 0x80000000u | static_cast<uint32_t>(getpid()) << 8 | count++;
+}
+
+class InterfaceClaimsTest : public testing::Test {
+ protected:
+  std::unique_ptr<InterfaceClaims> Join(uint32_t workers, uint32_t queue_pairs) {
+    auto claims = InterfaceClaims::Join(index_, workers, queue_pairs, &random_);
+    status_ = claims.status();
+    return claims.ok() ? *std::move(claims) : nullptr;
+  }
+  const uint32_t index_ = IndexForTest();
+  Random random_{1};
+  absl::Status status_;
+};
+
+TEST_F(InterfaceClaimsTest, AtLeast64ProgramsWithThousandsOfQueuePairsShareAnInterface) {
+  std::vector<std::unique_ptr<InterfaceClaims>> programs;
+  std::set<uint32_t> prefixes;
+  std::set<uint8_t> ids;
+  for (int i = 0; i < 128; ++i) {
+    programs.push_back(Join(1, 2045));
+    ASSERT_NE(programs.back(), nullptr) << status_;
+    const io::QpnLayout& layout = programs.back()->qpn_layout();
+    EXPECT_EQ(layout.generation_bits(), InterfaceClaims::kGenerationBits);
+    EXPECT_EQ(layout.index_bits, 11);
+    EXPECT_TRUE(prefixes.insert(layout.process).second);
+    EXPECT_TRUE(ids.insert(programs.back()->process_id()).second);
+  }
+  EXPECT_EQ(Join(1, 1), nullptr);
+  EXPECT_EQ(status_.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status_.message().find("256 belong to other programs"), std::string::npos) << status_;
+  programs.pop_back();
+  EXPECT_NE(Join(1, 2045), nullptr) << status_;
+}
+
+TEST_F(InterfaceClaimsTest, BlocksOfDifferentSizesDoNotOverlap) {
+  const auto large = Join(1, 16381), workers = Join(3, 2045), small = Join(1, 100);
+  ASSERT_TRUE(large && workers && small) << status_;
+  EXPECT_EQ(workers->qpn_layout().worker_bits, 2);
+  const std::vector<const InterfaceClaims*> all = {large.get(), workers.get(), small.get()};
+  for (const InterfaceClaims* one : all) {
+    const io::QpnLayout& layout = one->qpn_layout();
+    for (const uint32_t worker : {0u, (1u << layout.worker_bits) - 1}) {
+      for (const uint32_t index : {2u, (1u << layout.index_bits) - 2}) {
+        const Qpn qpn = layout.Make(worker, random_.Next32(), index);
+        for (const InterfaceClaims* other : all) {
+          EXPECT_EQ(other->qpn_layout().Holds(qpn), other == one);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(InterfaceClaimsTest, SixteenWorkersTakeTheWholeInterface) {
+  auto all = Join(16, 16381);
+  ASSERT_NE(all, nullptr) << status_;
+  EXPECT_EQ(all->qpn_layout().process_bits, 0);
+  EXPECT_EQ(Join(1, 1), nullptr);
+  EXPECT_EQ(Join(17, 16381), nullptr);
+  EXPECT_EQ(status_.code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(InterfaceClaimsTest, AProcessIdBelongsToItsProcess) {
+  const auto first = Join(1, 2045);
+  auto second = Join(1, 2045);
+  const uint8_t id = second->process_id();
+  EXPECT_EQ(first->OwnerOfProcessId(first->process_id()), Owner::kThisProcess);
+  EXPECT_EQ(first->OwnerOfProcessId(id), Owner::kOtherProcess);
+  second.reset();
+  EXPECT_EQ(first->OwnerOfProcessId(id), Owner::kNobody);
+}
+
+TEST_F(InterfaceClaimsTest, AServiceBelongsToOneProcess) {
+  const auto first = Join(1, 2045);
+  const auto second = Join(1, 2045);
+  EXPECT_EQ(first->OwnerOfService(7), Owner::kNobody);
+  EXPECT_TRUE(first->ClaimService(7).ok());
+  EXPECT_TRUE(first->ClaimService(7).ok());
+  EXPECT_EQ(second->ClaimService(7).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(second->ClaimService(8).ok());
+  EXPECT_EQ(first->OwnerOfService(7), Owner::kThisProcess);
+  EXPECT_EQ(second->OwnerOfService(7), Owner::kOtherProcess);
+  first->ReleaseService(7);
+  EXPECT_EQ(second->OwnerOfService(7), Owner::kOtherProcess);
+  first->ReleaseService(7);
+  EXPECT_EQ(second->OwnerOfService(7), Owner::kNobody);
+  EXPECT_TRUE(second->ClaimService(7).ok());
+}
+
+TEST_F(InterfaceClaimsTest, OneProcessAnswersForNobodyAndAnotherAfterIt) {
+  auto first = Join(1, 2045);
+  const auto second = Join(1, 2045);
+  EXPECT_TRUE(first->AnswersForNobody());
+  EXPECT_FALSE(second->AnswersForNobody());
+  EXPECT_TRUE(first->AnswersForNobody());
+  first.reset();
+  EXPECT_TRUE(second->AnswersForNobody());
+}
+
+// The end of a process by SIGKILL, and an exec, close its descriptors.
+TEST_F(InterfaceClaimsTest, AForkedChildThatLetsGoHoldsNothing) {
+  auto claims = Join(1, 2045);
+  ASSERT_TRUE(claims->ClaimService(7).ok());
+  ASSERT_TRUE(claims->AnswersForNobody());
+  int ready[2], end[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(end), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(end[1]);
+    claims->LetGoInChild();
+    char byte = 0;
+    (void)!write(ready[1], &byte, 1);
+    (void)!read(end[0], &byte, 1);
+    _exit(0);
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  const uint8_t id = claims->process_id();
+  claims.reset();
+  const auto next = Join(1, 2045);
+  EXPECT_EQ(next->OwnerOfService(7), Owner::kNobody);
+  EXPECT_TRUE(next->AnswersForNobody());
+  EXPECT_NE(next->OwnerOfProcessId(id), Owner::kOtherProcess);
+  close(end[1]);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST(NameClaimTest, AnotherNameIsAnotherClaim) {
+  const std::string name = "pollux-test/" + std::to_string(IndexForTest());
+  EXPECT_FALSE(NameClaim::IsTaken(name));
+  const auto claim = NameClaim::Take(name);
+  ASSERT_TRUE(claim.ok()) << claim.status();
+  EXPECT_TRUE(NameClaim::IsTaken(name));
+  EXPECT_FALSE(NameClaim::IsTaken(name + "0"));
+  EXPECT_TRUE(NameClaim::Take(name + "0").ok());
+}
+
+}  // namespace
+}  // namespace pollux::kernel
