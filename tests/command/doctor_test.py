@@ -1,9 +1,19 @@
 """Tests pollux doctor on a real host, with an interface that is ready and one that is not."""
 
 import json
+import sys
 
 from tests.command.harness import POLLUX, CommandTest, Host
 from tests.command.networks import SharedInterface
+
+
+HOLDS_ROCE_PORT = """
+import socket, sys, time
+made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+made.bind(("", 4791))
+print("bound", file=sys.stderr, flush=True)
+time.sleep(3600)
+"""
 
 
 class DoctorTest(SharedInterface):
@@ -45,14 +55,23 @@ class DoctorTest(SharedInterface):
 
     def test_a_process_that_holds_the_port_is_named(self):
         """Checks that the finding has the process's name and id, and the command that ends it."""
-        server = self.serve()
+        other = self.start(self.server_host, "-c", HOLDS_ROCE_PORT, program=sys.executable)
+        pid = other.process.pid
+        other.wait_for_line("bound")
         run = self.finish(self.server_host, "doctor", "--json", "--netdev", "wire")
         port = self.findings(1, run=run)["UDP port 4791"]
-        self.assertEqual(port["found"], f"taken by pollux (process {server.process.pid})")
-        self.assertEqual(port["command"], f"kill {server.process.pid}")
-        self.stop(server)
+        self.assertRegex(port["found"], rf"taken by python3\S* \(process {pid}\)")
+        self.assertEqual(port["command"], f"kill {pid}")
+        other.close()
+        server = self.serve()  # programs of Pollux share it
         run = self.finish(self.server_host, "doctor", "--json", "--netdev", "wire")
-        self.assertEqual(self.findings(0, run=run)["UDP port 4791"]["found"], "free")
+        self.assertTrue(self.findings(0, run=run)["UDP port 4791"]["found"].startswith("free for Pollux"))
+        self.stop(server)
+
+    def test_a_loopback_interface_that_is_down_is_reported(self):
+        self.assertTrue(self.client_host.shell("ip link set lo down"))
+        found = self.findings(0, "--netdev", "wire")["loopback interface"]
+        self.assertEqual((found["state"], found["command"]), ("advice", "ip link set lo up"))
 
     def test_missing_capabilities_are_reported(self):
         """Checks that Pollux fails without the reported capabilities, and works with them."""

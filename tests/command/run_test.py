@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 
-from tests.command.harness import CLIENT, POLLUX, SERVER, TIMEOUT_S, wait_for
+from tests.command.harness import CLIENT, POLLUX, ROCE_PORT, SERVER, TIMEOUT_S, wait_for
 from tests.command.networks import SharedInterface
 
 # The port in /proc/PID/net/tcp on which perftest and libibverbs' pingpongs wait for their clients.
@@ -563,12 +563,15 @@ class RdmaCmTest(RunTest):
             self.assertEqual(server.interrupt(number), -number)
             self.assertEqual(os.listdir(self.directory / "dpdk"), [])
 
-    def test_a_second_program_on_an_interface_is_refused(self):
-        self.start_server("rping", "-s")
+    def test_another_stack_on_the_interface_is_an_error(self):
+        with self.server_host.entered():
+            other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(other.close)
+        other.bind(("", ROCE_PORT))
         run = self.finish_program(self.server_host, "ibv_devinfo")
         self.assertNotEqual(run.process.returncode, 0)
         self.assertIn("UDP port 4791 is taken", run.stderr)
-        self.assertIn("another pollux", run.stderr)
+        self.assertIn("rdma_rxe", run.stderr)
 
     def test_programs_on_two_interfaces_run_side_by_side(self):
         self.assertTrue(self.server_host.shell(

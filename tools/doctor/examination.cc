@@ -317,7 +317,7 @@ class Examination {
     if (taken && owners.empty()) found = "taken";
     if (taken && !owners.empty()) found = absl::StrCat("taken by ", Owners(owners));
     if (!taken && !owners.empty()) {
-      found = absl::StrCat("free here; elsewhere ", Owners(owners));
+      found = absl::StrCat("free for Pollux; used by ", Owners(owners));
     }
     Add({.name = "UDP port 4791",
          .needed = true,

@@ -192,7 +192,7 @@ TEST_F(ExaminationTest, TheProcessThatUsesTheRocePortIsNamed) {
   facts_.roce_port_taken = false;
   port = OfNetdev("UDP port 4791");
   EXPECT_TRUE(port.good);
-  EXPECT_EQ(port.found, "free here; elsewhere pollux (process 123)");
+  EXPECT_EQ(port.found, "free for Pollux; used by pollux (process 123)");
   EXPECT_STREQ(One("UDP port 4791", "").state(), "advice");
 }
 
