@@ -10,7 +10,7 @@
 
 namespace pollux::cm {
 
-static_assert(Shard::kMaxCount >= 1u << io::QpnLayout{}.worker_bits);
+static_assert(Shard::kMaxCount >= 1u << QpnLayout{}.worker_bits);
 
 absl::StatusOr<std::unique_ptr<Manager>> Manager::Create(engine::Worker* worker,
                                                          const ManagerConfig& config) {

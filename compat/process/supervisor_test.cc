@@ -36,6 +36,7 @@ std::atomic<int> children_ended{0};
 std::array<uint8_t, 60> Frame(uint8_t mark) {
   std::array<uint8_t, 60> frame{};
   frame.fill(mark);
+  frame[6] = 0x02;  // not to the interface's own address
   frame[12] = 0x88;
   frame[13] = 0xB5;
   return frame;

@@ -145,7 +145,7 @@ absl::Status Device::MakeSteering() {
   if (port_->queues() == 1 || claims_ != nullptr) return absl::OkStatus();
   hardware_ = options_.qpn_steering ? options_.qpn_steering(port_->id())
                                     : std::make_unique<io::FlowQpnSteering>(port_->id());
-  if (!io::SteerWorkersToQueues(*hardware_, io::QpnLayout{}.worker_bits, port_->queues()).ok()) {
+  if (!io::SteerWorkersToQueues(*hardware_, QpnLayout{}.worker_bits, port_->queues()).ok()) {
     hardware_.reset();
   }
   return absl::OkStatus();

@@ -59,7 +59,7 @@ struct DeviceOptions {
   // Workers that share the port, one per core: 1 to kMaxWorkers. Each has its own queue pairs,
   // timers and packet pool, and its own queue of the port if the port has enough queues. Workers
   // without a queue receive and send through rings.
-  static constexpr uint32_t kMaxWorkers = 1u << io::QpnLayout{}.worker_bits;
+  static constexpr uint32_t kMaxWorkers = 1u << QpnLayout{}.worker_bits;
   uint32_t workers = 1;
   // The most queue pairs of each worker. With a netdev, its processes divide the queue pair numbers
   // among themselves, and this is what the process asks for.

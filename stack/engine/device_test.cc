@@ -254,7 +254,7 @@ struct ConnectedPair {
 
 TEST_F(SortingDeviceTest, FramesSteeredToTheirWorkerTakeNoRing) {
   Open(kWorkers);
-  constexpr uint8_t kBits = io::QpnLayout{}.worker_bits;
+  constexpr uint8_t kBits = QpnLayout{}.worker_bits;
   EXPECT_EQ(rules_, (SortingRules{{0, kBits, 0}, {1, kBits, 1}}));
   EXPECT_EQ(port_id_, b_->port().id());
   EXPECT_TRUE(Sorts(*b_));

@@ -18,7 +18,7 @@ namespace pollux::engine {
 namespace {
 
 constexpr unsigned kPoolFrames = 4095;
-constexpr io::QpnLayout kLayout;
+constexpr QpnLayout kLayout;
 
 using Frames = std::vector<Bytes>;
 

@@ -15,7 +15,7 @@ constexpr uint8_t kPartBits = 16;  // of the numbers of one part
 // Indices 0, 1 and all ones are not used (WorkerConfig::max_queue_pairs).
 constexpr uint32_t kUnusedIndices = 3;
 
-absl::StatusOr<io::QpnLayout> LayoutFor(uint32_t workers, uint32_t queue_pairs) {
+absl::StatusOr<QpnLayout> LayoutFor(uint32_t workers, uint32_t queue_pairs) {
   const int worker_bits = std::bit_width(workers - 1);
   // At least one part.
   const int index_bits = std::max<int>(std::bit_width(queue_pairs + kUnusedIndices - 1),
@@ -27,9 +27,9 @@ absl::StatusOr<io::QpnLayout> LayoutFor(uint32_t workers, uint32_t queue_pairs) 
                      " queue pairs each: queue pair numbers have only 24 bits, of which ",
                      InterfaceClaims::kGenerationBits, " are random"));
   }
-  return io::QpnLayout{.worker_bits = static_cast<uint8_t>(worker_bits),
-                       .index_bits = static_cast<uint8_t>(index_bits),
-                       .process_bits = static_cast<uint8_t>(process_bits)};
+  return QpnLayout{.worker_bits = static_cast<uint8_t>(worker_bits),
+                   .index_bits = static_cast<uint8_t>(index_bits),
+                   .process_bits = static_cast<uint8_t>(process_bits)};
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<InterfaceClaims>> InterfaceClaims::Join(uint32_t 
                                                                        uint32_t workers,
                                                                        uint32_t queue_pairs,
                                                                        Random* random) {
-  const absl::StatusOr<io::QpnLayout> layout = LayoutFor(workers, queue_pairs);
+  const absl::StatusOr<QpnLayout> layout = LayoutFor(workers, queue_pairs);
   if (!layout.ok()) return layout.status();
   std::unique_ptr<InterfaceClaims> claims(new InterfaceClaims(interface_index, *layout));
   const uint32_t blocks = 1u << layout->process_bits;

@@ -14,8 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stack/base/qpn_layout.h"
 #include "stack/base/random.h"
-#include "stack/io/steering/qpn_layout.h"
 #include "stack/kernel/name_claim.h"
 
 namespace pollux::kernel {
@@ -42,7 +42,7 @@ class InterfaceClaims {
   InterfaceClaims& operator=(const InterfaceClaims&) = delete;
 
   // Of every queue pair number of this process.
-  const io::QpnLayout& qpn_layout() const { return layout_; }
+  const QpnLayout& qpn_layout() const { return layout_; }
   // The first of its parts, which identifies the process: no other process on the interface has
   // it. The upper 8 bits of its communication IDs.
   uint8_t process_id() const { return first_part_; }
@@ -62,7 +62,7 @@ class InterfaceClaims {
   void LetGoInChild();
 
  private:
-  InterfaceClaims(uint32_t interface_index, const io::QpnLayout& layout)
+  InterfaceClaims(uint32_t interface_index, const QpnLayout& layout)
       : interface_index_(interface_index), layout_(layout) {}
   // Claims all parts of the block, or none.
   absl::Status ClaimParts(uint32_t first, uint32_t count);
@@ -70,7 +70,7 @@ class InterfaceClaims {
   std::string NameOfService(uint64_t service_id) const;
 
   const uint32_t interface_index_;
-  io::QpnLayout layout_;
+  QpnLayout layout_;
   uint8_t first_part_ = 0;
   std::vector<NameClaim> parts_;
   std::mutex mutex_;  // of what follows

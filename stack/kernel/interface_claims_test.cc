@@ -40,7 +40,7 @@ TEST_F(InterfaceClaimsTest, AtLeast64ProgramsWithThousandsOfQueuePairsShareAnInt
   for (int i = 0; i < 128; ++i) {
     programs.push_back(Join(1, 2045));
     ASSERT_NE(programs.back(), nullptr) << status_;
-    const io::QpnLayout& layout = programs.back()->qpn_layout();
+    const QpnLayout& layout = programs.back()->qpn_layout();
     EXPECT_EQ(layout.generation_bits(), InterfaceClaims::kGenerationBits);
     EXPECT_EQ(layout.index_bits, 11);
     EXPECT_TRUE(prefixes.insert(layout.process).second);
@@ -59,7 +59,7 @@ TEST_F(InterfaceClaimsTest, BlocksOfDifferentSizesDoNotOverlap) {
   EXPECT_EQ(workers->qpn_layout().worker_bits, 2);
   const std::vector<const InterfaceClaims*> all = {large.get(), workers.get(), small.get()};
   for (const InterfaceClaims* one : all) {
-    const io::QpnLayout& layout = one->qpn_layout();
+    const QpnLayout& layout = one->qpn_layout();
     for (const uint32_t worker : {0u, (1u << layout.worker_bits) - 1}) {
       for (const uint32_t index : {2u, (1u << layout.index_bits) - 2}) {
         const Qpn qpn = layout.Make(worker, random_.Next32(), index);

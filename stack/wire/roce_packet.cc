@@ -188,6 +188,18 @@ bool IsRoceFrame(const uint8_t* frame, size_t length) {
   return FindDatagram(frame, length, &packet, &datagram) != ParseResult::kNotRoce;
 }
 
+std::optional<Qpn> DestinationQpn(const uint8_t* frame, size_t length) {
+  if (length < kEthernetBytes + kVlanTagBytes) return std::nullopt;
+  const bool tagged = LoadBe16(frame + ethernet::kType) == kEtherTypeVlan;
+  const uint16_t ether_type =
+      LoadBe16(frame + (tagged ? ethernet::kVlanInnerType : ethernet::kType));
+  // Packets with IPv4 options are dropped later.
+  const size_t bth = kEthernetBytes + (tagged ? kVlanTagBytes : 0) +
+                     (ether_type == kEtherTypeIpv4 ? kIpv4Bytes : kIpv6Bytes) + kUdpBytes;
+  if (length < bth + kBthBytes) return std::nullopt;
+  return ParseBth(frame + bth).dest_qpn;
+}
+
 ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* packet) {
   // A longer buffer is no Ethernet frame, and its offsets would not fit the view.
   if (length > std::numeric_limits<uint16_t>::max()) return ParseResult::kNotRoce;

@@ -3,7 +3,9 @@
 #ifndef POLLUX_STACK_WIRE_ROCE_PACKET_H_
 #define POLLUX_STACK_WIRE_ROCE_PACKET_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "stack/base/types.h"
 #include "stack/wire/bth.h"
@@ -70,6 +72,9 @@ struct RocePacket {
 // Whether the IP and UDP headers are those of RoCEv2, even if malformed: true for every result
 // except kNotRoce.
 bool IsRoceFrame(const uint8_t* frame, size_t length);
+// Returns the destination queue pair number of a frame for which IsRoceFrame() is true, without
+// checking anything else; nothing if the frame ends before it.
+std::optional<Qpn> DestinationQpn(const uint8_t* frame, size_t length);
 // Parses `length` contiguous bytes from the Ethernet header on (an 802.1Q tag is allowed). Does not
 // check the ICRC (icrc.h). `*packet` is valid only after kOk. Never reads beyond `length`.
 ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* packet);

@@ -224,6 +224,21 @@ TEST(RocePacketTest, EveryResultHasAName) {
   }
 }
 
+TEST(DestinationQpnTest, IsFoundOverBothIpVersionsAndBehindATag) {
+  for (const bool ipv4 : {true, false}) {
+    for (const bool tagged : {true, false}) {
+      std::vector<uint8_t> frame(14 + (tagged ? 4 : 0) + (ipv4 ? 20 : 40) + 8 + 12);
+      StoreBe16(&frame[12], tagged ? 0x8100 : ipv4 ? 0x0800 : 0x86DD);
+      if (tagged) StoreBe16(&frame[16], ipv4 ? 0x0800 : 0x86DD);
+      StoreBe32(&frame[frame.size() - 8], 0xFF123456);
+      EXPECT_EQ(DestinationQpn(frame.data(), frame.size()), Qpn{0x123456});
+      for (size_t length = 0; length < frame.size(); ++length) {
+        EXPECT_FALSE(DestinationQpn(frame.data(), length));
+      }
+    }
+  }
+}
+
 TEST(IsRoceFrameTest, DependsOnlyOnTheHeaders) {
   for (const auto hex : {kUcSendOnlyIpv4, kUcSendOnlyIpv6, kCnpFrame}) {
     auto frame = FromHex(hex);

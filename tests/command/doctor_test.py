@@ -65,7 +65,8 @@ class DoctorTest(SharedInterface):
         other.close()
         server = self.serve()  # programs of Pollux share it
         run = self.finish(self.server_host, "doctor", "--json", "--netdev", "wire")
-        self.assertTrue(self.findings(0, run=run)["UDP port 4791"]["found"].startswith("free for Pollux"))
+        found = self.findings(0, run=run)["UDP port 4791"]["found"]
+        self.assertEqual(found, f"free for Pollux; used by pollux (process {server.process.pid})")
         self.stop(server)
 
     def test_a_loopback_interface_that_is_down_is_reported(self):

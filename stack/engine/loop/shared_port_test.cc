@@ -91,7 +91,7 @@ TEST_P(SharedPortTest, BothWorkersReceiveThroughOneQueue) {
   for (uint32_t i = 0; i < kWorkers; ++i) {
     client_ends[i] = client.MakeEnd();
     server_ends[i] = servers[i].MakeEnd();
-    EXPECT_EQ(io::QpnLayout{}.worker(server_ends[i]->qpn()), i);
+    EXPECT_EQ(QpnLayout{}.worker(server_ends[i]->qpn()), i);
   }
   for (uint32_t i = 0; i < kWorkers; ++i) {
     client.Connect(*client_ends[i], servers[i], *server_ends[i]);

@@ -15,6 +15,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "stack/base/qpn_layout.h"
 #include "stack/base/random.h"
 #include "stack/base/stats.h"
 #include "stack/engine/loop/actor.h"
@@ -33,7 +34,6 @@
 #include "stack/engine/objects/queue_pair_table.h"
 #include "stack/engine/objects/shared_receive_queue_table.h"
 #include "stack/engine/timer/timing_wheel.h"
-#include "stack/io/steering/qpn_layout.h"
 #include "stack/ip/interface.h"
 #include "stack/memory/protection_domain.h"
 #include "stack/transport/ack_policy.h"
@@ -56,7 +56,7 @@ namespace pollux::engine {
 
 struct WorkerConfig {
   uint32_t index = 0;  // goes into the worker bits of its queue pair numbers
-  io::QpnLayout qpn_layout;
+  QpnLayout qpn_layout;
   // A layout holds three numbers fewer than its index bits allow: indices 0, 1 and all ones are not
   // used.
   uint32_t max_queue_pairs = 16381;

@@ -157,7 +157,7 @@ TEST_F(WorkerTest, PacketsReachTheirQueuePairOrADropCounter) {
   verbs::QueuePair* qp = worker_->CreateQp(Init()).value();
   Receive(qp->qpn());
   EXPECT_EQ(drops(Drop::kQpState), 1u);  // it was found, in RESET
-  const io::QpnLayout layout;
+  const QpnLayout layout;
   const uint32_t index = layout.index(qp->qpn());
   Receive(layout.Make(0, (qp->qpn().value >> layout.index_bits) + 1, index));
   EXPECT_EQ(drops(Drop::kStaleQpn), 1u);
@@ -173,7 +173,7 @@ TEST_F(WorkerTest, PacketsReachTheirQueuePairOrADropCounter) {
 }
 
 TEST_F(WorkerTest, FirstQueuePairNumberDependsOnTheSeed) {
-  const io::QpnLayout layout;
+  const QpnLayout layout;
   std::set<uint32_t> indices;
   for (uint8_t seed = 1; seed <= 4; ++seed) {
     WorkerConfig config;
@@ -198,9 +198,9 @@ TEST_F(WorkerTest, QueuePairNumbersAreNotReservedAndChangeWithEveryUse) {
       const Qpn qpn = qp->qpn();
       ASSERT_GT(qpn.value, 1u);
       ASSERT_NE(qpn, kMulticastQpn);
-      ASSERT_EQ(io::QpnLayout().worker(qpn), index);
-      ASSERT_NE(last[io::QpnLayout().index(qpn)], qpn);
-      last[io::QpnLayout().index(qpn)] = qpn;
+      ASSERT_EQ(QpnLayout().worker(qpn), index);
+      ASSERT_NE(last[QpnLayout().index(qpn)], qpn);
+      last[QpnLayout().index(qpn)] = qpn;
       ASSERT_TRUE(worker_->DestroyQp(qp).ok());
     }
   }

@@ -13,7 +13,7 @@ using transport::Drop;
 
 QueuePairSlot::QueuePairSlot() : timer(&QueuePairTable::OnSlotTimer, this) {}
 
-absl::Status QueuePairTable::Check(const io::QpnLayout& layout, uint32_t worker,
+absl::Status QueuePairTable::Check(const QpnLayout& layout, uint32_t worker,
                                    uint32_t max_queue_pairs) {
   // With one bit of generation a number at least differs from the one before.
   if (layout.index_bits < 2 || layout.process_bits + layout.worker_bits + layout.index_bits > 23) {
@@ -33,9 +33,8 @@ absl::Status QueuePairTable::Check(const io::QpnLayout& layout, uint32_t worker,
   return absl::OkStatus();
 }
 
-QueuePairTable::QueuePairTable(const io::QpnLayout& layout, uint32_t worker,
-                               uint32_t max_queue_pairs, Random* random, OnTimer on_timer,
-                               void* context)
+QueuePairTable::QueuePairTable(const QpnLayout& layout, uint32_t worker, uint32_t max_queue_pairs,
+                               Random* random, OnTimer on_timer, void* context)
     : index_mask_((1u << layout.index_bits) - 1),
       slot_count_(kFirstIndex + max_queue_pairs),
       slots_(std::make_unique<Slot[]>(slot_count_)),

@@ -10,10 +10,10 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "stack/base/qpn_layout.h"
 #include "stack/base/random.h"
 #include "stack/base/types.h"
 #include "stack/engine/timer/timing_wheel.h"
-#include "stack/io/steering/qpn_layout.h"
 #include "stack/transport/diagnostics/counters.h"
 #include "stack/transport/endpoint.h"
 #include "stack/verbs/queue_pair.h"
@@ -48,11 +48,11 @@ class QueuePairTable {
 
   // Returns OK if `layout` can hold worker `worker` with `max_queue_pairs`, otherwise
   // InvalidArgument.
-  static absl::Status Check(const io::QpnLayout& layout, uint32_t worker, uint32_t max_queue_pairs);
+  static absl::Status Check(const QpnLayout& layout, uint32_t worker, uint32_t max_queue_pairs);
   // The arguments must have passed Check(). `random` must outlive this object, as must the wheel on
   // which the slots' timers are armed.
-  QueuePairTable(const io::QpnLayout& layout, uint32_t worker, uint32_t max_queue_pairs,
-                 Random* random, OnTimer on_timer, void* context);
+  QueuePairTable(const QpnLayout& layout, uint32_t worker, uint32_t max_queue_pairs, Random* random,
+                 OnTimer on_timer, void* context);
   QueuePairTable(const QueuePairTable&) = delete;
   QueuePairTable& operator=(const QueuePairTable&) = delete;
 
@@ -121,7 +121,7 @@ class QueuePairTable {
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<Slot> gsi_slot_;
   std::deque<uint32_t> free_slots_;  // longest unused first
-  io::QpnLayout layout_;
+  QpnLayout layout_;
   uint32_t worker_;
   Random* random_;
   OnTimer on_timer_;

@@ -41,7 +41,7 @@ class QueuePairTableTest : public ::testing::Test {
     static_cast<QueuePairTableTest*>(test)->fired_.push_back(&slot);
   }
 
-  const io::QpnLayout layout_{};
+  const QpnLayout layout_{};
   Random random_{Random::Seed{}};
   TimingWheel wheel_{0};
   memory::ProtectionDomain pd_;
@@ -117,7 +117,7 @@ TEST_F(QueuePairTableTest, TheGsiQueuePairIsUniqueAndListedFirst) {
 }
 
 TEST(QueuePairTableCheckTest, TheLayoutMustHoldAllWorkersAndQueuePairs) {
-  const io::QpnLayout layout{.worker_bits = 2, .index_bits = 4};
+  const QpnLayout layout{.worker_bits = 2, .index_bits = 4};
   EXPECT_TRUE(QueuePairTable::Check(layout, 3, 13).ok());
   EXPECT_FALSE(QueuePairTable::Check(layout, 4, 13).ok());
   EXPECT_FALSE(QueuePairTable::Check(layout, 3, 14).ok());

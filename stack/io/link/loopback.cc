@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 
-#include "stack/io/steering/rx_destination.h"
+#include "stack/wire/roce_packet.h"
 
 namespace pollux::io {
 
@@ -17,8 +17,9 @@ bool Loopback::IsOwn(const rte_mbuf* frame) const {
 
 bool Loopback::IsForProcesses(const rte_mbuf* frame) const {
   if (processes_ == nullptr) return false;
-  const std::optional<Qpn> qpn =
-      DestinationQpn(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len);
+  const auto* const bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
+  if (!wire::IsRoceFrame(bytes, frame->data_len)) return false;
+  const std::optional<Qpn> qpn = wire::DestinationQpn(bytes, frame->data_len);
   return qpn && (*qpn == kGsiQpn || !layout_.Holds(*qpn));
 }
 

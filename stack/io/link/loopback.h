@@ -6,9 +6,9 @@
 #include <array>
 #include <cstdint>
 
+#include "stack/base/qpn_layout.h"
 #include "stack/base/types.h"
 #include "stack/io/link/link.h"
-#include "stack/io/steering/qpn_layout.h"
 
 struct rte_mempool;
 

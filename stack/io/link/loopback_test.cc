@@ -5,6 +5,8 @@
 #include <deque>
 #include <vector>
 
+#include "stack/base/byte_order.h"
+#include "stack/base/qpn_layout.h"
 #include "stack/io/eal_for_test.h"
 
 namespace pollux::io {
@@ -110,6 +112,35 @@ TEST_F(LoopbackTest, SegmentedFramesAreLoopedBackInOneSegment) {
   EXPECT_EQ(BytesOf(back[0]).size(), 200u);
   EXPECT_EQ(BytesOf(back[0]).back(), 7);
   rte_pktmbuf_free(back[0]);
+}
+
+TEST_F(LoopbackTest, OtherProcessesGetFramesForTheirQueuePairsAndForQueuePair1) {
+  Wire processes;
+  const QpnLayout layout{.worker_bits = 0, .index_bits = 11, .process_bits = 7, .process = 5};
+  loopback_.ShareWith(&processes, layout);
+  const auto roce = [](const MacAddress& to, uint32_t qpn, uint8_t mark) {
+    std::vector<uint8_t> frame(14 + 20 + 8 + 12 + 4, mark);
+    std::copy(to.begin(), to.end(), frame.begin());
+    StoreBe16(&frame[12], 0x0800);
+    frame[14] = 0x45;
+    StoreBe16(&frame[14 + 6], 0);  // no fragment
+    frame[14 + 9] = 17;
+    StoreBe16(&frame[14 + 20 + 2], 4791);
+    StoreBe32(&frame[14 + 20 + 8 + 4], qpn);
+    return frame;
+  };
+  const uint32_t own_qpn = 5u << 17 | 3, other_qpn = 6u << 17 | 3;
+  EXPECT_EQ(Send({roce(own_, own_qpn, 1), roce(own_, other_qpn, 2), roce(other_, other_qpn, 3),
+                  roce(own_, kGsiQpn.value, 4), Frame(own_, 5)}),
+            5);
+  EXPECT_EQ(wire_.frames.size(), 1u);
+  EXPECT_EQ(processes.frames.size(), 2u);
+  EXPECT_EQ(loopback_.counters().to_processes, 2u);
+  // Here everything comes back that the kernel's filter would divide.
+  EXPECT_EQ(Marks(), (std::vector<uint8_t>{1, 5, 2, 4, 3}));
+  EXPECT_EQ(loopback_.counters().from_processes, 2u);
+  processes.takes = 0;
+  EXPECT_EQ(Send({roce(own_, other_qpn, 6), roce(own_, own_qpn, 7)}), 0);
 }
 
 TEST_F(LoopbackTest, DestructionFreesQueuedFrames) {

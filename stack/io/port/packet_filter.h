@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "stack/io/steering/qpn_layout.h"
+#include "stack/base/qpn_layout.h"
 
 namespace pollux::io {
 

@@ -12,11 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stack/base/qpn_layout.h"
 #include "stack/base/types.h"
 #include "stack/io/link/link.h"
 #include "stack/io/port/devargs.h"
 #include "stack/io/port/kernel_link.h"
-#include "stack/io/steering/qpn_layout.h"
 
 struct rte_device;
 struct rte_mempool;

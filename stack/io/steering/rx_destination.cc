@@ -5,13 +5,11 @@
 #include <optional>
 
 #include "stack/base/byte_order.h"
-#include "stack/wire/bth.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/icmpv6.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/ipv6.h"
 #include "stack/wire/roce_packet.h"
-#include "stack/wire/udp.h"
 
 namespace pollux::io {
 namespace {
@@ -33,18 +31,6 @@ std::optional<Network> NetworkOf(const uint8_t* frame, size_t length) {
     ether_type = LoadBe16(frame + wire::ethernet::kVlanInnerType);
   }
   return Network{.ether_type = ether_type, .bytes = frame + offset, .length = length - offset};
-}
-
-// Of a frame for which wire::IsRoceFrame() holds; nothing when it ends before.
-std::optional<Qpn> DestQpn(const uint8_t* frame, size_t length) {
-  const std::optional<Network> ip = NetworkOf(frame, length);
-  if (!ip || ip->length == 0) return std::nullopt;
-  // IPv4's options are counted and dropped later.
-  const size_t before =
-      (ip->ether_type == wire::kEtherTypeIpv4 ? wire::kIpv4Bytes : wire::kIpv6Bytes) +
-      wire::kUdpBytes;
-  if (ip->length < before + wire::kBthBytes) return std::nullopt;
-  return wire::ParseBth(ip->bytes + before).dest_qpn;
 }
 
 // ARP, neighbour advertisements, IGMP and MLD. Solicitations are for who answers them.
@@ -71,18 +57,13 @@ bool IsLinkTalk(const Network& network) {
 
 }  // namespace
 
-std::optional<Qpn> DestinationQpn(const uint8_t* frame, size_t length) {
-  if (!wire::IsRoceFrame(frame, length)) return std::nullopt;
-  return DestQpn(frame, length);
-}
-
 RxDestination RxClassifier::Find(const rte_mbuf& frame) const {
   if (frame.nb_segs != 1) return {};
   const uint8_t* bytes = rte_pktmbuf_mtod(&frame, const uint8_t*);
   const size_t length = frame.data_len;
   if (!wire::IsRoceFrame(bytes, length)) [[unlikely]]
     return FindOther(bytes, length);
-  const std::optional<Qpn> qpn = DestQpn(bytes, length);
+  const std::optional<Qpn> qpn = wire::DestinationQpn(bytes, length);
   if (!qpn) return {};
   if (*qpn == kMulticastQpn) return {.kind = RxDestination::Kind::kEveryone};
   if (*qpn == kGsiQpn) return FindMad(bytes, length);

@@ -4,11 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
+#include "stack/base/qpn_layout.h"
 #include "stack/base/types.h"
-#include "stack/io/steering/qpn_layout.h"
 
 struct rte_mbuf;
 
@@ -18,10 +17,6 @@ namespace pollux::io {
 // in which nothing has been checked yet, not even the ICRC; `from` is the source address that it
 // claims. Called on every worker's core; must return the same worker for the same datagram on each.
 using GsiOwner = uint32_t (*)(std::span<const uint8_t> mad, const Gid& from, uint32_t workers);
-
-// Returns the destination queue pair number of a RoCE frame, in which nothing else is checked;
-// nothing if it is another frame or ends before the number.
-std::optional<Qpn> DestinationQpn(const uint8_t* frame, size_t length);
 
 struct RxDestination {
   enum class Kind : uint8_t {

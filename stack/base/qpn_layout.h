@@ -1,12 +1,12 @@
 // The layout of a queue pair number's 24 bits, which identify its owner without shared state.
-#ifndef POLLUX_STACK_IO_STEERING_QPN_LAYOUT_H_
-#define POLLUX_STACK_IO_STEERING_QPN_LAYOUT_H_
+#ifndef POLLUX_STACK_BASE_QPN_LAYOUT_H_
+#define POLLUX_STACK_BASE_QPN_LAYOUT_H_
 
 #include <cstdint>
 
 #include "stack/base/types.h"
 
-namespace pollux::io {
+namespace pollux {
 
 // From the most significant bit: process (if several share an interface), worker, generation
 // (random at every creation), index. All workers of a device use one layout, which is chosen at
@@ -31,6 +31,6 @@ struct QpnLayout {
   }
 };
 
-}  // namespace pollux::io
+}  // namespace pollux
 
-#endif  // POLLUX_STACK_IO_STEERING_QPN_LAYOUT_H_
+#endif  // POLLUX_STACK_BASE_QPN_LAYOUT_H_

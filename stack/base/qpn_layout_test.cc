@@ -1,8 +1,8 @@
-#include "stack/io/steering/qpn_layout.h"
+#include "stack/base/qpn_layout.h"
 
 #include <gtest/gtest.h>
 
-namespace pollux::io {
+namespace pollux {
 namespace {
 
 TEST(QpnLayoutTest, PartsHaveTheirBitPositions) {
@@ -49,4 +49,4 @@ TEST(QpnLayoutTest, NumbersOfAnotherProcessAreNotHeld) {
 }
 
 }  // namespace
-}  // namespace pollux::io
+}  // namespace pollux
