@@ -15,9 +15,10 @@
 namespace pollux::compat {
 namespace {
 
-// As DPDK 22.11 names what it starts; what those start has the same name.
-constexpr std::string_view kNamesOfDpdk[] = {"eal-intr-thread", "rte_mp_handle", "telemetry-v1",
-                                             "telemetry-v2"};
+// As DPDK 22.11 and 24.11 name what they start; what those start has the same name.
+constexpr std::string_view kNamesOfDpdk[] = {"eal-intr-thread", "rte_mp_handle",  "telemetry-v1",
+                                             "telemetry-v2",    "dpdk-intr",      "dpdk-mp-msg",
+                                             "dpdk-telemet-v1", "dpdk-telemet-v2"};
 
 std::array<std::atomic<pid_t>, kMaxOwnThreads> own_threads;
 

@@ -19,7 +19,7 @@
 
 namespace pollux::compat {
 
-// The layouts of rdma-core 44, for which programs were compiled.
+// The layouts of rdma-core 44 to 56, for which programs were compiled.
 static_assert(sizeof(rdma_cm_id) == 416 && sizeof(rdma_cm_event) == 80);
 static_assert(sizeof(rdma_event_channel) == 4);
 

@@ -37,6 +37,25 @@ constexpr std::array kWcStatus = {"success",
                                   "TM software rendezvous"};
 static_assert(kWcStatus.size() == IBV_WC_TM_RNDV_INCOMPLETE + 1);
 
+// Of rdma-core 56, which returns a null pointer for the two unused values.
+constexpr std::array kWrOpcode = {"rdma-write",
+                                  "rdma-write-with-imm",
+                                  "send",
+                                  "send-with-imm",
+                                  "rdma-read",
+                                  "atomic-cmp-and-swp",
+                                  "atomic-fetch-and-add",
+                                  "local-inv",
+                                  "bind-mw",
+                                  "send-with-inv",
+                                  "tso",
+                                  "driver1",
+                                  "unknown",
+                                  "unknown",
+                                  "flush",
+                                  "atomic-write"};
+static_assert(kWrOpcode.size() == IBV_WR_ATOMIC_WRITE + 1);
+
 constexpr std::array kEvent = {"CQ error",
                                "local work queue catastrophic error",
                                "invalid request local work queue error",
@@ -108,6 +127,9 @@ constexpr Rate kRates[] = {{IBV_RATE_2_5_GBPS, 1, 2500},      {IBV_RATE_5_GBPS, 
 
 POLLUX_EXPORT const char* pollux_ibv_wc_status_str(ibv_wc_status status) {
   return Name(kWcStatus, status);
+}
+POLLUX_EXPORT const char* pollux_ibv_wr_opcode_str(ibv_wr_opcode opcode) {
+  return Name(kWrOpcode, opcode);
 }
 POLLUX_EXPORT const char* pollux_ibv_event_type_str(ibv_event_type event) {
   return Name(kEvent, event);

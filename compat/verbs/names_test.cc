@@ -2,11 +2,16 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+// Of rdma-core 56; the headers of rdma-core 44 do not have it.
+extern "C" const char* ibv_wr_opcode_str(ibv_wr_opcode opcode);
+
 namespace pollux::compat {
 namespace {
 
 TEST(Names, NamesMatchRdmaCore) {
   EXPECT_STREQ(ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR), "transport retry counter exceeded");
+  EXPECT_STREQ(ibv_wr_opcode_str(IBV_WR_DRIVER1), "driver1");
+  EXPECT_STREQ(ibv_wr_opcode_str(IBV_WR_ATOMIC_WRITE), "atomic-write");
   EXPECT_STREQ(ibv_event_type_str(IBV_EVENT_QP_LAST_WQE_REACHED), "last WQE reached");
   EXPECT_STREQ(ibv_port_state_str(IBV_PORT_ACTIVE), "active");
   EXPECT_STREQ(ibv_node_type_str(IBV_NODE_RNIC), "iWARP NIC");
@@ -14,8 +19,10 @@ TEST(Names, NamesMatchRdmaCore) {
 }
 
 TEST(Names, UnknownValuesAreCalledUnknown) {
+  EXPECT_STREQ(ibv_wr_opcode_str(static_cast<ibv_wr_opcode>(12)), "unknown");
   for (const int value : {-1, 99}) {
     EXPECT_STREQ(ibv_wc_status_str(static_cast<ibv_wc_status>(value)), "unknown");
+    EXPECT_STREQ(ibv_wr_opcode_str(static_cast<ibv_wr_opcode>(value)), "unknown");
     EXPECT_STREQ(ibv_event_type_str(static_cast<ibv_event_type>(value)), "unknown");
     EXPECT_STREQ(ibv_port_state_str(static_cast<ibv_port_state>(value)), "unknown");
     EXPECT_STREQ(ibv_node_type_str(static_cast<ibv_node_type>(value)), "unknown");

@@ -33,11 +33,11 @@
 
 namespace pollux::compat {
 
-// The layouts of rdma-core 44, for which programs were compiled.
+// The layouts of rdma-core 44 to 56, for which programs were compiled.
 static_assert(sizeof(ibv_device) == 664);
 static_assert(sizeof(verbs_context) == 648 && offsetof(verbs_context, context) == 320);
 static_assert(sizeof(ibv_cq) == 128 && sizeof(ibv_cq_ex) == 288);
-static_assert(sizeof(ibv_qp) == 160 && sizeof(ibv_qp_ex) == 352);
+static_assert(sizeof(ibv_qp) == 160 && offsetof(ibv_qp_ex, wr_atomic_write) == 344);
 
 // The device. Provider-specific functions (mlx5dv_is_supported, efadv_query_device) examine memory
 // after the public ibv_device to recognise their own devices; here they find zeroes.

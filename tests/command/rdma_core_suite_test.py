@@ -37,6 +37,7 @@ NOT_ANNOUNCED = (
     "Create QP type 8 is not supported",  # raw packets
     "Create Raw Packet QP with",
     "Create XRCD is not supported",
+    "Create mr with IBV_ACCESS_FLUSH_GLOBAL",
     "Device memory is not supported",
     NO_INTERFACE,
     "Extended CQ is not supported",  # with tag matching
@@ -48,12 +49,15 @@ NOT_ANNOUNCED = (
 # Second: features that this machine, or the network of this test, lacks.
 NOT_THERE = (
     "Allocating dmabuf is not supported",
+    "Device /dev/dri/renderD128 is not present",
     "PCI device must be passed",
     "There are no huge pages",
     "cuda-python",
 )
 # Third: cases for the drivers of certain devices.
 OTHER_DEVICES = re.compile("MLX5|mlx5|EFA")
+# Reads the P_Key from sysfs, which has only the kernel's devices. Of rdma-core 56.
+SYSFS_CASE = "tests.test_device.DeviceTest.test_get_pkey_index"
 
 
 def has_pyverbs():
@@ -91,12 +95,18 @@ class RdmaCoreTest(RunTest):
         if not SUITE.is_dir() or not has_pyverbs():
             self.skipTest("needs pyverbs and its tests (Debian: python3-pyverbs)")
         copy_suite(self.directory / "tests")
+        # rdma-core 56's suite asks iproute2 for the interfaces of devices, which fails where the
+        # kernel has no InfiniBand.
+        no_devices = self.directory / "rdma"
+        no_devices.write_text("#!/bin/sh\necho []\n")
+        no_devices.chmod(0o755)
+        self.python = ("env", f"PATH={self.directory}:{os.environ['PATH']}", PYTHON)
 
 
 class SuiteTest(RdmaCoreTest):
     def test_all_expected_cases_of_rdma_core_pass(self):
         report = self.directory / "report.xml"
-        run = self.finish_program(self.server_host, PYTHON, DRIVER, self.directory / "tests",
+        run = self.finish_program(self.server_host, *self.python, DRIVER, self.directory / "tests",
                                   "pollux0", report)
         self.assertTrue(report.exists(), run.stdout + run.stderr)
         found = results(report)
@@ -104,7 +114,8 @@ class SuiteTest(RdmaCoreTest):
         skipped = {case: why for case, (outcome, why) in found.items() if outcome == "skipped"}
         print(f"rdma-core's tests: {len(passed)} of {len(found)} pass, {len(skipped)} are skipped")
         self.assertEqual({case: why for case, (outcome, why) in found.items()
-                          if outcome not in ("passed", "skipped")}, {}, run.stderr)
+                          if outcome not in ("passed", "skipped") and case != SYSFS_CASE}, {},
+                         run.stderr)
         self.assertEqual({case: why for case, why in skipped.items() if not may_be_skipped(why)},
                          {})
         by_cm = {case.rpartition(".")[2] for case, why in skipped.items()
@@ -112,7 +123,7 @@ class SuiteTest(RdmaCoreTest):
         self.assertEqual(by_cm, CM_CASES | {LEAVING_CASE}, "those that have a port for each side")
         lines = PASSING.read_text(encoding="utf-8").splitlines()
         listed = {line for line in lines if not line.startswith("#")}
-        self.assertEqual(listed - passed, set(), "cases that passed before")
+        self.assertEqual((listed & found.keys()) - passed, set(), "cases that passed before")
         self.assertEqual(passed - listed, set(), f"cases that pass now: add them to {PASSING}")
 
 
@@ -124,8 +135,8 @@ class CmCasesTest(RdmaCoreTest):
         # The manager deletes objects without a reference, even if a side is about to take one.
         self.meeting = meeting.Barrier(2, timeout=timeout_s), meeting.Queue()
         path.write_bytes(pickle.dumps(self.meeting))
-        return [self.run_program(host, PYTHON, CM_SIDE, self.directory / "tests", "pollux0", case,
-                                 side, own, SERVER, self.key.hex(), path)
+        return [self.run_program(host, *self.python, CM_SIDE, self.directory / "tests", "pollux0",
+                                 case, side, own, SERVER, self.key.hex(), path)
                 for host, side, own in ((self.server_host, "passive", SERVER),
                                         (self.client_host, "active", CLIENT))]
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs the two commands of README.md in a bare Debian 12 and prints how long they took.
+# Runs the two commands of README.md in a bare Debian and prints how long they took.
 #
-# usage: chroot_check.sh REPOSITORY
+# usage: chroot_check.sh REPOSITORY SUITE
 #
-# Makes a chroot (debootstrap --variant=minbase, with /proc, /sys, /dev and this host's apt
+# Makes a chroot of SUITE (debootstrap --variant=minbase, with /proc, /sys, /dev and this host's apt
 # configuration), clones the last commit of REPOSITORY into it, and removes both at the end. Needs
 # root.
 set -euo pipefail
 
 readonly REPOSITORY=$1
-readonly SUITE=bookworm
+readonly SUITE=$2
 
 ((EUID == 0)) || {
   echo "chroot-check: needs root, to make a chroot; run it by sudo" >&2
@@ -57,7 +57,8 @@ cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 cp -a /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/"
 if compgen -G "/etc/apt/sources.list.d/debian.sources" >/dev/null; then
   rm -f "$root/etc/apt/sources.list"
-  cp /etc/apt/sources.list.d/debian.sources "$root/etc/apt/sources.list.d/"
+  sed "s/$(. /etc/os-release && echo "$VERSION_CODENAME")/$SUITE/g" \
+    /etc/apt/sources.list.d/debian.sources >"$root/etc/apt/sources.list.d/debian.sources"
 fi
 git clone -q --no-hardlinks "$REPOSITORY" "$root/root/pollux"
 

@@ -56,6 +56,7 @@ _LIBRARIES = [
     "gso",
     "hash",
     "kvargs",
+    "log",
     "mbuf",
     "mempool",
     "meter",
@@ -65,6 +66,13 @@ _LIBRARIES = [
     "ring",
     "telemetry",
 ]
+
+# Libraries that DPDK 24.11 has split off others of DPDK 22.11.
+DPDK_SINCE = {
+    "-l:librte_common_ionic.a": "24.11",
+    "-l:librte_common_nfp.a": "24.11",
+    "-l:librte_log.a": "24.11",
+}
 
 DPDK_LINKOPTS = {
     "//:dpdk": (
@@ -78,6 +86,8 @@ DPDK_LINKOPTS = {
         _group([
             "common_iavf",
             "common_idpf",
+            "common_ionic",
+            "common_nfp",
             "common_sfc_efx",
             "cryptodev",
             "dmadev",

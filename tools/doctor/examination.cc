@@ -71,10 +71,11 @@ class Examination {
 
   void Version() {
     Add({.name = "DPDK",
-         .good = absl::StartsWith(host_.dpdk_version, "DPDK 22.11"),
+         .good = absl::StartsWith(host_.dpdk_version, "DPDK 22.11") ||
+                 absl::StartsWith(host_.dpdk_version, "DPDK 24.11"),
          .found = host_.dpdk_version,
-         .wanted = "DPDK 22.11, with which Pollux is tested",
-         .command = "# build Pollux with libdpdk-dev of Debian 12"});
+         .wanted = "DPDK 22.11 or 24.11, with which Pollux is tested",
+         .command = "# build Pollux with libdpdk-dev of Debian 12 or 13"});
   }
 
   void Sysfs() {

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -34,7 +33,9 @@ std::optional<std::string> DecodeName(absl::string_view text) {
           !absl::ascii_isxdigit(static_cast<unsigned char>(text[2]))) {
         return std::nullopt;
       }
-      byte = absl::HexStringToBytes(text.substr(1, 2)).front();
+      uint32_t value = 0;
+      (void)absl::SimpleHexAtoi(text.substr(1, 2), &value);
+      byte = static_cast<char>(value);
       if (byte == '/' || byte == '\0') return std::nullopt;
     }
     name.push_back(byte);
