@@ -42,6 +42,14 @@ class InstallTest(CommandTest):
         self.assertEqual((run.process.returncode, run.stdout.split(":")[0].strip()),
                          (0, f"{self.prefix}/lib/pollux"), run.stderr)
 
+    def test_units_and_pkg_config_have_the_prefix(self):
+        self.install()
+        unit = self.prefix / "lib/systemd/system/pollux-nfsd@.service"
+        self.assertIn(f"ExecStart={self.prefix}/bin/pollux nfsd", unit.read_text(encoding="utf-8"))
+        module, = self.prefix.glob("lib/*/pkgconfig/pollux.pc")
+        self.assertIn(f"prefix={self.prefix}\n", module.read_text(encoding="utf-8"))
+        self.assertTrue((self.prefix / "include/pollux/stack/engine/device.h").is_file())
+
     def test_existing_directories_keep_their_mode(self):
         for directory in ("bin", "lib"):
             (self.prefix / directory).mkdir(parents=True)
