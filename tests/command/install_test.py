@@ -11,7 +11,7 @@ INSTALL = os.path.abspath("tools/build/install.sh")
 OTHER_USER = 65534
 
 
-class InstallTest(CommandTest):
+class InstalledTest(CommandTest):
     def setUp(self):
         super().setUp()
         self.directory.chmod(0o755)
@@ -24,12 +24,19 @@ class InstallTest(CommandTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"{self.prefix}/bin/pollux", done.stdout)
 
-    def by_other(self, *arguments):
+    def start_by_other(self, host, capabilities, *arguments):
+        """Starts the installed command as another user with exactly these capabilities."""
         if os.geteuid() != 0 or shutil.which("setpriv") is None:
             self.skipTest("needs root and the command setpriv, to become another user")
-        become = ["setpriv", f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups"]
-        run = self.start(Host(), *become[1:], self.prefix / "bin/pollux", *arguments,
-                         program=become[0])
+        kept = ",".join(("-all", *(f"+{name.lower()}" for name in capabilities)))
+        return self.start(host, f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups",
+                          f"--bounding-set={kept}", f"--inh-caps={kept}", f"--ambient-caps={kept}",
+                          self.prefix / "bin/pollux", *arguments, program="setpriv")
+
+
+class InstallTest(InstalledTest):
+    def by_other(self, *arguments):
+        run = self.start_by_other(Host(), (), *arguments)
         run.wait()
         return run
 

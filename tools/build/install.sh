@@ -56,7 +56,7 @@ mapfile -t headers <<<"$(python3 tools/build/public_headers.py)"
 mkdir -p "$ROOT/include/pollux" "$ROOT/share/doc/pollux"
 cp --parents --no-preserve=mode "${headers[@]}" "$ROOT/include/pollux"
 cp --parents --no-preserve=mode README.md CHANGELOG.md SECURITY.md docs/*.* \
-  examples/*/*.{cc,c,h,x} "$ROOT/share/doc/pollux"
+  docs/Containerfile examples/*/{*.{cc,c,h,x},Makefile} "$ROOT/share/doc/pollux"
 # DPDK is linked into pollux and libpollux_verbs.so; its licence requires this copy.
 put 0644 /usr/share/doc/libdpdk-dev/copyright share/doc/pollux/copyright.dpdk
 echo "installed $PREFIX/bin/pollux and $PREFIX/$LIBRARIES"

@@ -40,7 +40,7 @@ done
 readonly INSTALL="apt-get -qq -o Dpkg::Use-Pty=0 install -y --no-install-recommends"
 step() {
   echo "$CHECK: $1" >&2
-  inside "set -euo pipefail; ${2:-$1}"
+  inside "set -euo pipefail; ${2:-$1}" </dev/null
 }
 use() {
   step "pollux --version" "[[ \$(pollux --version | head -n 1) == 'pollux $VERSION' ]]"
@@ -48,7 +48,23 @@ use() {
   step "pollux run --port net_ring0 --address 192.0.2.1/24 -- ibv_devinfo"
 }
 
-step "install tools" "apt-get -qq update && $INSTALL g++ ibverbs-utils man-db pkg-config"
+# The container image, and a container of it that has the two capabilities.
+while read -r instruction arguments; do
+  case $instruction in
+    # shellcheck disable=SC2086
+    COPY) (cd "$root/root/now" && cp ${arguments% *} "$root${arguments##* }") ;;
+    RUN) step "RUN $arguments" "$arguments" ;;
+    ENTRYPOINT) entry_point=$(python3 -c "import shlex; print(shlex.join($arguments))") ;;
+  esac
+done <"$HERE/../../docs/Containerfile"
+step "install tools" "apt-get -qq update && $INSTALL g++ iproute2 make man-db \
+  pkg-config rpcsvc-proto"
+step "start a container" "unshare --net bash -ec '
+  ip link add eth0 type veth peer name peer
+  ip addr add 192.0.2.1/24 dev eth0
+  ip link set peer up && ip link set eth0 up
+  setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all,+net_admin,+net_raw \
+    $entry_point pollux run --netdev eth0 -- ibv_devinfo'"
 step "install packages" "$INSTALL /root/now/*.deb"
 use
 for example in hello_verbs hello_rpc; do
@@ -56,6 +72,8 @@ for example in hello_verbs hello_rpc; do
     g++ -std=c++20 -o /root/$example $example.cc \$(pkg-config --cflags --libs pollux)"
   step "/root/$example"
 done
+step "compile rpcgen" "cp -r /usr/share/doc/libpollux-dev/examples /root &&
+  make -C /root/examples/rpcgen"
 step "upgrade packages" "$INSTALL /root/later/*.deb"
 step "dpkg -s pollux | grep '^Version: $DEBIAN_VERSION.1$'"
 use
