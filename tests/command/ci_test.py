@@ -1,4 +1,4 @@
-"""Runs the commands of docs/ci.md as its containers do: as another user, with their capabilities."""
+"""Runs the commands of docs/ci.md as containers do: as another user, with their capabilities."""
 
 import json
 import pathlib
