@@ -69,7 +69,7 @@ step "install packages" "$INSTALL /root/now/*.deb"
 use
 for example in hello_verbs hello_rpc; do
   step "compile $example" "cd /usr/share/doc/libpollux-dev/examples/$example &&
-    g++ -std=c++20 -o /root/$example $example.cc \$(pkg-config --cflags --libs pollux)"
+    g++ -std=c++20 -Werror -o /root/$example $example.cc \$(pkg-config --cflags --libs pollux)"
   step "/root/$example"
 done
 step "compile rpcgen" "cp -r /usr/share/doc/libpollux-dev/examples /root &&
