@@ -11,7 +11,7 @@ INSTALL = os.path.abspath("tools/build/install.sh")
 OTHER_USER = 65534
 
 
-class InstallTest(CommandTest):
+class InstalledTest(CommandTest):
     def setUp(self):
         super().setUp()
         self.directory.chmod(0o755)
@@ -24,12 +24,19 @@ class InstallTest(CommandTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"{self.prefix}/bin/pollux", done.stdout)
 
-    def by_other(self, *arguments):
+    def start_by_other(self, host, capabilities, *arguments):
+        """Starts the installed command as another user with exactly these capabilities."""
         if os.geteuid() != 0 or shutil.which("setpriv") is None:
             self.skipTest("needs root and the command setpriv, to become another user")
-        become = ["setpriv", f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups"]
-        run = self.start(Host(), *become[1:], self.prefix / "bin/pollux", *arguments,
-                         program=become[0])
+        kept = ",".join(("-all", *(f"+{name.lower()}" for name in capabilities)))
+        return self.start(host, f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups",
+                          f"--bounding-set={kept}", f"--inh-caps={kept}", f"--ambient-caps={kept}",
+                          self.prefix / "bin/pollux", *arguments, program="setpriv")
+
+
+class InstallTest(InstalledTest):
+    def by_other(self, *arguments):
+        run = self.start_by_other(Host(), (), *arguments)
         run.wait()
         return run
 
@@ -41,6 +48,14 @@ class InstallTest(CommandTest):
                           "echo $LD_LIBRARY_PATH", program=self.prefix / "bin/pollux")
         self.assertEqual((run.process.returncode, run.stdout.split(":")[0].strip()),
                          (0, f"{self.prefix}/lib/pollux"), run.stderr)
+
+    def test_units_and_pkg_config_have_the_prefix(self):
+        self.install()
+        unit = self.prefix / "lib/systemd/system/pollux-nfsd@.service"
+        self.assertIn(f"ExecStart={self.prefix}/bin/pollux nfsd", unit.read_text(encoding="utf-8"))
+        module, = self.prefix.glob("lib/*/pkgconfig/pollux.pc")
+        self.assertIn(f"prefix={self.prefix}\n", module.read_text(encoding="utf-8"))
+        self.assertTrue((self.prefix / "include/pollux/stack/engine/device.h").is_file())
 
     def test_existing_directories_keep_their_mode(self):
         for directory in ("bin", "lib"):

@@ -119,6 +119,7 @@ class NfsdTest(Exported):
         ping = self.client("ping", options=("--program", "100003", "--version", "3", "--count",
                                             "5"))
         self.assertEqual(ping.process.returncode, 0, ping.stderr)
+        self.assert_one_line(self.client("ping"), 1, "--program 100003 --version 3 asks for NFS")
         (process,) = self.told("stat", "--pid", server.process.pid)
         (worker,) = process["workers"]
         self.assertEqual(worker["nfs"]["calls/null"], 5)

@@ -96,6 +96,11 @@ int Ping(const PingOptions& ping, const std::string& name) {
   PingSummary summary(ping.threshold_ns);
   const Clock::time_point start = Clock::now();
   absl::Status status = Explain(server.node(), CallOften(ping, name, server, &summary));
+  if (absl::IsUnimplemented(status) && ping.remote.program == 0) {
+    status = absl::UnimplementedError(absl::StrCat(
+        status.message(),
+        " (the file service, the default); --program 100003 --version 3 asks for NFS"));
+  }
   const uint64_t elapsed_ns = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
   // With a count, an interrupt that comes before the last answer is a failure.

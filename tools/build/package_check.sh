@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Installs packages in a bare Debian 12, uses, upgrades and removes them.
+#
+# usage: package_check.sh DIRECTORY
+#
+# DIRECTORY has what package.sh made of the last commit. Makes a chroot, which it removes at the
+# end. Needs root.
+set -euo pipefail
+
+readonly DIRECTORY=$1
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+VERSION=$("$HERE/version.sh")
+DEBIAN_VERSION=$("$HERE/version.sh" --debian)
+readonly HERE VERSION DEBIAN_VERSION
+
+lintian --allow-root --fail-on error,warning "$DIRECTORY"/*.changes
+
+again=$(mktemp -d)
+"$HERE/package.sh" "$again" >"$again/log" 2>&1 || {
+  tail -n 15 "$again/log" >&2
+  exit 1
+}
+for package in "$DIRECTORY"/*.deb; do
+  cmp "$package" "$again/${package##*/}"
+done
+rm -r "$again"
+
+readonly SUITE=bookworm
+source "$HERE/chroot.sh"
+mkdir "$root/root/now" "$root/root/later"
+cp "$DIRECTORY"/*.deb "$root/root/now"
+rm -f "$root"/root/now/*-dbgsym_*
+# The same packages as a later version.
+for package in "$root"/root/now/*.deb; do
+  dpkg-deb -R "$package" "$root/root/unpacked"
+  sed -i "s/$DEBIAN_VERSION/$DEBIAN_VERSION.1/" "$root/root/unpacked/DEBIAN/control"
+  dpkg-deb -Znone -b "$root/root/unpacked" "$root/root/later" >/dev/null
+  rm -r "$root/root/unpacked"
+done
+
+readonly INSTALL="apt-get -qq -o Dpkg::Use-Pty=0 install -y --no-install-recommends"
+step() {
+  echo "$CHECK: $1" >&2
+  inside "set -euo pipefail; ${2:-$1}" </dev/null
+}
+use() {
+  step "pollux --version" "[[ \$(pollux --version | head -n 1) == 'pollux $VERSION' ]]"
+  step "man -w pollux pollux-nfsd pollux-run"
+  step "pollux run --port net_ring0 --address 192.0.2.1/24 -- ibv_devinfo"
+}
+
+# The container image, and a container of it that has the two capabilities.
+while read -r instruction arguments; do
+  case $instruction in
+    # shellcheck disable=SC2086
+    COPY) (cd "$root/root/now" && cp ${arguments% *} "$root${arguments##* }") ;;
+    RUN) step "RUN $arguments" "$arguments" ;;
+    ENTRYPOINT) entry_point=$(python3 -c "import shlex; print(shlex.join($arguments))") ;;
+  esac
+done <"$HERE/../../docs/Containerfile"
+step "install tools" "apt-get -qq update && $INSTALL g++ iproute2 make man-db \
+  pkg-config rpcsvc-proto"
+step "start a container" "unshare --net bash -ec '
+  ip link add eth0 type veth peer name peer
+  ip addr add 192.0.2.1/24 dev eth0
+  ip link set peer up && ip link set eth0 up
+  setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all,+net_admin,+net_raw \
+    $entry_point pollux run --netdev eth0 -- ibv_devinfo'"
+step "install packages" "$INSTALL /root/now/*.deb"
+use
+for example in hello_verbs hello_rpc; do
+  step "compile $example" "cd /usr/share/doc/libpollux-dev/examples/$example &&
+    g++ -std=c++20 -Werror -o /root/$example $example.cc \$(pkg-config --cflags --libs pollux)"
+  step "/root/$example"
+done
+step "compile rpcgen" "cp -r /usr/share/doc/libpollux-dev/examples /root &&
+  make -C /root/examples/rpcgen"
+step "upgrade packages" "$INSTALL /root/later/*.deb"
+step "dpkg -s pollux | grep '^Version: $DEBIAN_VERSION.1$'"
+use
+step "remove packages" "apt-get -qq purge -y pollux libpollux-verbs libpollux-dev pollux-doc"
+left=$(find "$root" -mindepth 1 -xdev -name '*pollux*' ! -path "$root/root/*")
+[[ -z $left ]] || {
+  printf '%s: these files are left:\n%s\n' "$CHECK" "$left" >&2
+  exit 1
+}
+echo "$CHECK: passed"
