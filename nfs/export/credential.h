@@ -20,11 +20,11 @@ struct Credential {
   friend bool operator==(const Credential&, const Credential&) = default;
 };
 
-// Determines the user of a call to an export: the user and groups of AUTH_SYS, with root replaced
-// by the anonymous user unless the export has no_root_squash; without a credential, the anonymous
-// user. `*credential` is unchanged if the call's credential is malformed (kBadCred) or has another
-// flavor (kRejectedCred). RFC 1813 section 4.4
-oncrpc::AuthStatus CredentialOf(const oncrpc::OpaqueAuth& auth, const Export& exported,
+// Determines the user of a call by a client with these rights: the user and groups of AUTH_SYS, in
+// which root, or with all_squash everyone, is replaced by the anonymous user; without a credential,
+// the anonymous user. `*credential` is unchanged if the call's credential is malformed (kBadCred)
+// or has another flavor (kRejectedCred). RFC 1813 section 4.4
+oncrpc::AuthStatus CredentialOf(const oncrpc::OpaqueAuth& auth, const ClientRights& rights,
                                 Credential* credential);
 
 }  // namespace pollux::nfs

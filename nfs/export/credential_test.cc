@@ -23,9 +23,9 @@ std::vector<uint8_t> Body(uint32_t uid, uint32_t gid, std::initializer_list<uint
 }
 
 // Nothing when it is refused.
-std::optional<Credential> Of(const oncrpc::OpaqueAuth& auth, const Export& exported = {}) {
+std::optional<Credential> Of(const oncrpc::OpaqueAuth& auth, const ClientRights& rights = {}) {
   Credential credential;
-  if (CredentialOf(auth, exported, &credential) != oncrpc::AuthStatus::kOk) return std::nullopt;
+  if (CredentialOf(auth, rights, &credential) != oncrpc::AuthStatus::kOk) return std::nullopt;
   return credential;
 }
 
@@ -39,7 +39,7 @@ TEST(CredentialTest, IdsAreTakenFromAuthSys) {
 TEST(CredentialTest, RootIsSquashedWithoutNoRootSquash) {
   const std::vector<uint8_t> body = Body(0, 0, {0, 4});
   EXPECT_EQ(Of({.flavor = kSys, .body = body}), Credential{});
-  EXPECT_EQ(Of({.flavor = kSys, .body = body}, Export{.root_squash = false}),
+  EXPECT_EQ(Of({.flavor = kSys, .body = body}, ClientRights{.root_squash = false}),
             (Credential{.uid = 0, .gid = 0, .groups = {0, 4}}));
   // Root's group does not come by the side door either.
   const std::vector<uint8_t> user = Body(7, 0, {0, 4});
@@ -49,25 +49,43 @@ TEST(CredentialTest, RootIsSquashedWithoutNoRootSquash) {
 
 TEST(CredentialTest, UidMinusOneIsAnonymous) {
   const std::vector<uint8_t> body = Body(UINT32_MAX, 4, {});
-  EXPECT_EQ(Of({.flavor = kSys, .body = body}, Export{.root_squash = false}), Credential{});
+  EXPECT_EQ(Of({.flavor = kSys, .body = body}, ClientRights{.root_squash = false}), Credential{});
 }
 
 TEST(CredentialTest, NoCredentialIsAnonymous) {
-  EXPECT_EQ(Of({}, Export{.root_squash = false}), Credential{});
+  EXPECT_EQ(Of({}, ClientRights{.root_squash = false}), Credential{});
+}
+
+TEST(CredentialTest, AllSquashMakesEveryUserAnonymous) {
+  const std::vector<uint8_t> body = Body(1000, 100, {4, 24});
+  const ClientRights rights{.all_squash = true, .anonymous_uid = 7, .anonymous_gid = 8};
+  EXPECT_EQ(Of({.flavor = kSys, .body = body}, rights),
+            (Credential{.uid = 7, .gid = 8, .groups = {}}));
+}
+
+TEST(CredentialTest, SquashedUsersGetTheAnonymousIdsOfTheClient) {
+  const ClientRights rights{.anonymous_uid = 7, .anonymous_gid = 8};
+  const Credential anonymous{.uid = 7, .gid = 8, .groups = {}};
+  const std::vector<uint8_t> root = Body(0, 0, {4}), user = Body(5, 0, {0});
+  EXPECT_EQ(Of({.flavor = kSys, .body = root}, rights), anonymous);
+  EXPECT_EQ(Of({}, rights), anonymous);
+  EXPECT_EQ(Of({.flavor = kSys, .body = user}, rights),
+            (Credential{.uid = 5, .gid = 8, .groups = {8}}));
 }
 
 TEST(CredentialTest, InvalidCredentialsAreRefused) {
   std::vector<uint8_t> body = Body(1, 2, {3});
   Credential credential{.uid = 9, .gid = 9, .groups = {}};
-  EXPECT_EQ(CredentialOf({.flavor = oncrpc::AuthFlavor::kGss, .body = body}, Export{}, &credential),
-            oncrpc::AuthStatus::kRejectedCred);
+  EXPECT_EQ(
+      CredentialOf({.flavor = oncrpc::AuthFlavor::kGss, .body = body}, ClientRights{}, &credential),
+      oncrpc::AuthStatus::kRejectedCred);
   for (size_t size = 0; size < body.size(); ++size) {
     EXPECT_EQ(CredentialOf({.flavor = kSys, .body = absl::MakeConstSpan(body).first(size)},
-                           Export{}, &credential),
+                           ClientRights{}, &credential),
               oncrpc::AuthStatus::kBadCred);
   }
   body.push_back(0);
-  EXPECT_EQ(CredentialOf({.flavor = kSys, .body = body}, Export{}, &credential),
+  EXPECT_EQ(CredentialOf({.flavor = kSys, .body = body}, ClientRights{}, &credential),
             oncrpc::AuthStatus::kBadCred);
   EXPECT_EQ(credential.uid, 9u);
 }

@@ -32,7 +32,7 @@ class ExportOnDisk : public testing::Test {
     directory_ = mkdtemp(pattern.data());
     ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
     exported_.directory = directory_;
-    exported_.read_only = false;
+    rights_.read_only = false;
     OpenTree();
     context_.caller = {.uid = kUser, .gid = kGroup, .groups = {}};
   }
@@ -46,6 +46,7 @@ class ExportOnDisk : public testing::Test {
     ASSERT_TRUE(tree.ok()) << tree.status();
     tree_ = *std::move(tree);
     context_.tree = tree_.get();
+    context_.rights = &rights_;
     context_.changes = &changes_;
     context_.verifier = &verifier_;
     context_.identity = &identity_;
@@ -77,6 +78,7 @@ class ExportOnDisk : public testing::Test {
 
   std::string directory_;
   Export exported_;
+  ClientRights rights_;
   HandleKey key_{{}};
   std::unique_ptr<ExportTree> tree_;
   ChangeWatch changes_;

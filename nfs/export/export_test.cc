@@ -15,9 +15,10 @@ TEST(ExportTest, DefaultsAreReadOnlyWithRootSquash) {
   const auto parsed = ParseExport("/srv/data");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->directory, "/srv/data");
-  EXPECT_TRUE(parsed->read_only);
-  EXPECT_TRUE(parsed->root_squash);
-  EXPECT_TRUE(parsed->Admits(*ParseAddress("198.51.100.7")));
+  const ClientRights* const rights = parsed->RightsOf(*ParseAddress("198.51.100.7"));
+  ASSERT_NE(rights, nullptr);
+  EXPECT_EQ(*rights, ClientRights{});
+  EXPECT_EQ(FormatClients(parsed->clients[0]), "*");
 }
 
 TEST(ExportTest, EveryOptionIsParsed) {
@@ -25,15 +26,16 @@ TEST(ExportTest, EveryOptionIsParsed) {
       ParseExport("/srv/data/:rw,clients=192.0.2.0/24,no_root_squash,clients=2001:db8::1");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->directory, "/srv/data");
-  EXPECT_FALSE(parsed->read_only);
-  EXPECT_FALSE(parsed->root_squash);
   ASSERT_EQ(parsed->clients.size(), 2u);
-  EXPECT_EQ(FormatNetwork(parsed->clients[0]), "192.0.2.0/24");
-  EXPECT_EQ(FormatNetwork(parsed->clients[1]), "2001:db8::1/128");
-  EXPECT_TRUE(parsed->Admits(*ParseAddress("192.0.2.255")));
-  EXPECT_FALSE(parsed->Admits(*ParseAddress("192.0.3.1")));
-  EXPECT_TRUE(parsed->Admits(*ParseAddress("2001:db8::1")));
-  EXPECT_FALSE(parsed->Admits(*ParseAddress("2001:db8::2")));
+  EXPECT_EQ(FormatClients(parsed->clients[0]), "192.0.2.0/24");
+  EXPECT_EQ(FormatClients(parsed->clients[1]), "2001:db8::1/128");
+  for (const ClientRule& rule : parsed->clients) {
+    EXPECT_EQ(rule.rights, (ClientRights{.read_only = false, .root_squash = false}));
+  }
+  EXPECT_TRUE(parsed->RightsOf(*ParseAddress("192.0.2.255")));
+  EXPECT_FALSE(parsed->RightsOf(*ParseAddress("192.0.3.1")));
+  EXPECT_TRUE(parsed->RightsOf(*ParseAddress("2001:db8::1")));
+  EXPECT_FALSE(parsed->RightsOf(*ParseAddress("2001:db8::2")));
 }
 
 TEST(ExportTest, DirectoriesMayContainColonsAndCommas) {
@@ -41,7 +43,7 @@ TEST(ExportTest, DirectoriesMayContainColonsAndCommas) {
   EXPECT_EQ(ParseExport("/a:ro/b:rw")->directory, "/a:ro/b");
   EXPECT_EQ(ParseExport("/a,b:ro")->directory, "/a,b");
   EXPECT_EQ(ParseExport("/")->directory, "/");
-  EXPECT_FALSE(ParseExport("/a:ro:rw")->read_only);
+  EXPECT_FALSE(ParseExport("/a:ro:rw")->clients[0].rights.read_only);
   EXPECT_EQ(ParseExport("/a:ro:rw")->directory, "/a:ro");
 }
 

@@ -107,13 +107,14 @@ bool LockCalls::Shared::Remember(const Gid& host) {
 bool LockCalls::Shared::FreeAll(const LockClients::Incarnation& incarnation,
                                 const ServedExport* but) {
   bool all = true;
-  for (const auto& served : exports->all()) {
-    if (served.get() == but) continue;
-    all &= served->storage->RunControl([granter = granter, raw = served.get(),
-                                        table = &tables->Of(*served), incarnation](Identity&) {
-      table->FreeAll(incarnation.client, incarnation.number);
-      granter->Deliver(raw);
-    });
+  for (const ExportEntry& entry : *exports->table()) {
+    ServedExport* const served = entry.served;
+    if (served == but) continue;
+    all &= served->storage->RunControl(
+        [granter = granter, served, table = &tables->Of(*served), incarnation](Identity&) {
+          table->FreeAll(incarnation.client, incarnation.number);
+          granter->Deliver(served);
+        });
   }
   return all;
 }
@@ -135,7 +136,7 @@ std::optional<uint64_t> LockCalls::Session::Enter(const LockClient& holder,
   const LockClients::Incarnation now{.client = holder, .number = heard->incarnation};
   // Here before the new lock; elsewhere it may be a little later.
   locks.FreeAll(holder, now.number);
-  if (!heard->freed && shared.FreeAll(now, &served)) shared.clients.Freed(now, state);
+  if (!heard->freed && shared.FreeAll(now, entry.served)) shared.clients.Freed(now, state);
   return now.number;
 }
 
@@ -231,8 +232,8 @@ void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Arg
                       NlmProcedure told_by) {
   Args args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
-  ServedExport* const served = shared_->exports->Find(ClaimedExport(BytesOf(HandleIn(args))));
-  if (served == nullptr) {
+  auto entry = shared_->exports->Find(ClaimedExport(BytesOf(HandleIn(args))));
+  if (!entry.has_value()) {
     return Reply(*shared_, call, Res{.cookie = args.cookie, .stat = Nlm4Stats::kStaleFh}, told_by);
   }
   // Whose it is, WaitingCalls says.
@@ -241,33 +242,35 @@ void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Arg
     Reply(*raw, *waiting, Res{.cookie = args.cookie, .stat = Nlm4Stats::kDeniedGracePeriod},
           told_by);
   };
+  ServedExport* const served = entry->served;
   std::atomic<int64_t>* const overdue = &shared_->overdue.at(served);
   if (*overdue > 0 && !IsReclaim(args)) return put_off();
   const uint64_t number = IsReclaim(args) ? 0 : shared_->waiting.Add([overdue, put_off] {
     ++*overdue;
     put_off();
   });
-  const bool runs = served->storage->RunControlCall([shared = shared_, served, args, serve, told_by,
-                                                     number, overdue, waiting](Identity& identity) {
+  const bool runs = served->storage->RunControlCall([shared = shared_, entry = *std::move(entry),
+                                                     args, serve, told_by, number, overdue,
+                                                     waiting](Identity& identity) {
     if (number != 0 && !shared->waiting.Take(number)) {
       --*overdue;
       return;
     }
     oncrpc::ServiceCall& call = *waiting;
-    const Export& exported = served->tree->exported();
+    const ClientRights* const rights = entry.tree->exported().RightsOf(call.client());
     Session session{.shared = *shared,
-                    .served = *served,
-                    .locks = shared->tables->Of(*served),
-                    .context = {.tree = served->tree.get(), .identity = &identity},
+                    .entry = entry,
+                    .locks = shared->tables->Of(*entry.served),
+                    .context = {.tree = entry.tree.get(), .rights = rights, .identity = &identity},
                     .client = call.client()};
-    const oncrpc::AuthStatus authenticated =
-        CredentialOf(call.credential(), exported, &session.context.caller);
+    const oncrpc::AuthStatus authenticated = CredentialOf(
+        call.credential(), rights != nullptr ? *rights : ClientRights{}, &session.context.caller);
     if (authenticated != oncrpc::AuthStatus::kOk) return call.Deny(authenticated);
     Res results{.stat = Nlm4Stats::kFailed};
-    if (exported.Admits(session.client)) results = serve(session, args);
+    if (rights != nullptr) results = serve(session, args);
     results.cookie = args.cookie;
     Reply(*shared, call, results, told_by);
-    shared->granter->Deliver(served);
+    shared->granter->Deliver(entry.served);
   });
   // What storage has no room for is put off at once: no answer would cost the connection, with the
   // calls for other exports on it. A reclaim is not answered, and is asked again.
@@ -320,7 +323,7 @@ Nlm4Stats LockCalls::Open(const Session& session, const Netobj& handle, bool exc
   const CallContext& context = session.context;
   Fd object, allowed;
   Nfsstat3 status = context.tree->Find(BytesOf(handle), &object);
-  if (status == Nfsstat3::kOk && exclusive && context.tree->exported().read_only) {
+  if (status == Nfsstat3::kOk && exclusive && context.rights->read_only) {
     status = Nfsstat3::kRofs;
   }
   if (status == Nfsstat3::kOk) status = OpenFile(context, object, exclusive, &allowed);

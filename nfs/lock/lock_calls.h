@@ -112,7 +112,7 @@ class LockCalls {
   // A call that runs on a storage thread of its export.
   struct Session {
     Shared& shared;
-    ServedExport& served;
+    const ExportEntry& entry;
     LockTable& locks;  // the locks of that export
     CallContext context;
     Gid client;

@@ -112,12 +112,12 @@ class LockCallsTest : public testing::Test {
     std::vector<Export> exports;
     for (const char* name : {"rw", "ro", "elsewhere"}) {
       ASSERT_EQ(mkdir(Path(name).c_str(), 0755), 0);
-      exports.push_back(
-          {.directory = Path(name), .read_only = std::string(name) == "ro", .clients = clients_});
+      const ClientRights rights{.read_only = std::string(name) == "ro"};
+      exports.push_back({.directory = Path(name), .clients = {{network_, rights}}});
       std::ofstream(Path(name) + "/f") << "text";
       ASSERT_EQ(chmod((Path(name) + "/f").c_str(), 0666), 0);
     }
-    exports[2].clients = {{.address = *ParseAddress("192.0.2.0"), .prefix_length = 24}};
+    exports[2].clients[0].network = {.address = *ParseAddress("192.0.2.0"), .prefix_length = 24};
     auto opened = ServedExports::Open(exports, Path("key"));
     ASSERT_TRUE(opened.ok()) << opened.status();
     exports_ = *std::move(opened);
@@ -156,7 +156,7 @@ class LockCallsTest : public testing::Test {
   }
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
   std::string HandleOf(size_t which, const std::string& name) {
-    const ExportTree& tree = *exports_->all()[which]->tree;
+    const ExportTree& tree = *exports_->table()->at(which).tree;
     Fd object;
     EXPECT_EQ(tree.Walk(name, &object), Nfsstat3::kOk);
     const NfsFh3 handle = *tree.HandleOf(object);
@@ -226,7 +226,7 @@ class LockCallsTest : public testing::Test {
         .stat;
   }
 
-  std::vector<Network> clients_;  // of /rw and /ro; none: everybody
+  std::optional<Network> network_;  // of the clients of /rw and /ro; none: everybody
   std::chrono::steady_clock::duration storage_timeout_ = kTimeout;
   std::string directory_, file_;
   std::unique_ptr<MonitoredHosts> hosts_;
@@ -518,7 +518,7 @@ TEST_F(LockCallsTest, DropReleasesTheLocksOfAHost) {
 
 class ClosedLockCallsTest : public LockCallsTest {
  protected:
-  ClosedLockCallsTest() { clients_ = {{.address = kTwo, .prefix_length = 32}}; }
+  ClosedLockCallsTest() { network_ = Network{.address = kTwo, .prefix_length = 32}; }
 };
 
 TEST_F(ClosedLockCallsTest, ClientsOutsideEveryExportGetNoCall) {
@@ -544,6 +544,12 @@ TEST_F(LockCallsTest, ConflictingSharesAreDenied) {
   args.reclaim = true;
   EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kShare, args, kTwo).stat,
             Nlm4Stats::kDeniedGracePeriod);
+}
+
+TEST_F(LockCallsTest, LocksInARemovedExportAreStale) {
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  exports_->Publish(*exports_->Prepare({}));
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kStaleFh);
 }
 
 TEST_F(LockCallsTest, InvalidLocksGetTheMatchingStatus) {

@@ -90,10 +90,10 @@ bool LockGranter::Handle(Pending& pending) {
 }
 
 void LockGranter::LookAgain() {
-  for (const auto& served : exports_->all()) {
-    if (tables_->Of(*served).waiting() == 0) continue;
-    served->storage->RunControl(
-        [self = shared_from_this(), raw = served.get()](Identity&) { self->Deliver(raw); });
+  for (const ExportEntry& entry : *exports_->table()) {
+    if (tables_->Of(*entry.served).waiting() == 0) continue;
+    entry.served->storage->RunControl(
+        [self = shared_from_this(), served = entry.served](Identity&) { self->Deliver(served); });
   }
 }
 

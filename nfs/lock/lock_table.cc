@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "nfs/export/file_handle.h"
 #include "nfs/lock/nlm.h"
 
 namespace pollux::nfs {
@@ -296,6 +297,23 @@ void LockTable::FreeAll(const LockClient& client, uint64_t incarnation) {
     EraseShares(
         file, [&](const ShareRequest& share) { return is_void(share.client, share.incarnation); });
     GrantWaiting(file);
+    at = Tidy(at);
+  }
+}
+
+void LockTable::FreeExport(uint64_t export_id) {
+  const std::lock_guard lock(mutex_);
+  for (auto at = files_.begin(); at != files_.end();) {
+    const auto* const handle = reinterpret_cast<const uint8_t*>(at->first.data());
+    if (ClaimedExport({handle, at->first.size()}) != export_id) {
+      ++at;
+      continue;
+    }
+    File& file = at->second;
+    for (const Owned& owned : file.owned) Remove(owned);
+    file.owned.clear();
+    while (!file.waiting.empty()) EraseWaiting(file, file.waiting.begin());
+    EraseShares(file, [](const ShareRequest&) { return true; });
     at = Tidy(at);
   }
 }

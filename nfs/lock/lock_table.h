@@ -115,6 +115,9 @@ class LockTable {
   bool Cancel(const LockRequest& request);
   // Frees locks, shares and waiting requests of incarnations before this one.
   void FreeAll(const LockClient& client, uint64_t incarnation);
+  // Frees the locks, shares and waiting requests of all clients on the files of an export with this
+  // number, which is no longer served.
+  void FreeExport(uint64_t export_id);
   // Returns every client that holds or shares something or waits.
   std::map<LockClient, ClientLocks> Clients();
   // Whether it does.

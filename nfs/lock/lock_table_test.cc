@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "nfs/export/file_handle.h"
 #include "nfs/lock/nlm.h"
 
 namespace pollux::nfs {
@@ -232,6 +233,28 @@ TEST_F(LockTableTest, FreeAllReleasesOnlyTheLocksOfTheClient) {
   table_.FreeAll(renamed, 1);
   EXPECT_EQ(Lock(Of(4, {10, 10})), Outcome::kDenied);
   EXPECT_THAT(table_.Clients(), ElementsAre(Key(Of(2).owner.client), Key(Of(3).owner.client)));
+}
+
+TEST_F(LockTableTest, FreeExportReleasesAllLocksOfItsFiles) {
+  const auto in_export = [](uint64_t id, LockRequest request) {
+    const FileHandle handle = HandleKey({}).Seal(id, {});
+    request.file.assign(handle.view().begin(), handle.view().end());
+    return request;
+  };
+  const LockRequest gone = in_export(7, Of(1, {0, 9})), stays = in_export(8, Of(1, {20, 29}));
+  EXPECT_EQ(Lock(gone), Outcome::kGranted);
+  EXPECT_EQ(Lock(in_export(7, Of(2, {0, 9})), true), Outcome::kWaiting);
+  EXPECT_EQ(table_.Share({.file = gone.file, .client = gone.owner.client, .oh = "process"}),
+            Outcome::kGranted);
+  EXPECT_EQ(Lock(stays), Outcome::kGranted);
+  table_.FreeExport(7);
+  EXPECT_TRUE(LocallyLocked({0, 9}));
+  EXPECT_FALSE(LocallyLocked({20, 29}));
+  EXPECT_EQ(table_.waiting(), 0u);
+  const auto clients = table_.Clients();
+  ASSERT_THAT(clients, ElementsAre(Key(stays.owner.client)));
+  EXPECT_EQ(clients.begin()->second.files, 1u);
+  EXPECT_EQ(clients.begin()->second.shares, 0u);
 }
 
 TEST_F(LockTableTest, ClientsCountsFilesRangesAndWaitingRequests) {

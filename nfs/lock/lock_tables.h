@@ -17,7 +17,7 @@ class LockTables {
   // `limits`: of each export.
   explicit LockTables(const ServedExports& exports, const LockLimits& limits = {});
 
-  // The table of one of the exports given to the constructor.
+  // The table of one of exports.all().
   LockTable& Of(const ServedExport& served) { return tables_.at(&served); }
   // Locks and shares of each client, summed over all exports.
   std::map<LockClient, ClientLocks> Held();

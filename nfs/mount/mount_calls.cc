@@ -62,24 +62,26 @@ void MountCalls::Mount(oncrpc::ServiceCall call) {
   Dirpath asked;
   if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
   const std::string_view path = asked.path.text;
-  ServedExport* chosen = nullptr;
+  ExportEntry chosen;
   size_t rest_at = 0;
   // Of exports inside each other the innermost.
-  for (const auto& served : exports_->all()) {
-    const std::string& directory = served->tree->exported().directory;
-    if (!IsBelow(path, directory) || (chosen != nullptr && rest_at > directory.size())) continue;
-    chosen = served.get();
+  for (const ExportEntry& entry : *exports_->table()) {
+    const std::string& directory = entry.tree->exported().directory;
+    if (!IsBelow(path, directory) || (chosen.tree != nullptr && rest_at > directory.size())) {
+      continue;
+    }
+    chosen = entry;
     rest_at = directory.size();
   }
-  if (chosen == nullptr || !chosen->tree->exported().Admits(call.client())) {
+  if (chosen.tree == nullptr || chosen.tree->exported().RightsOf(call.client()) == nullptr) {
     refusals_->Write(call.client(), path,
-                     chosen == nullptr
+                     chosen.tree == nullptr
                          ? "nothing is exported there"
-                         : absl::StrCat("the export ", chosen->tree->exported().directory,
-                                        " is for other clients (clients=)"));
+                         : absl::StrCat("the export ", chosen.tree->exported().directory,
+                                        " is for other clients"));
     return call.Reply(MountRes{.status = Nfsstat3::kAcces});
   }
-  auto find = [tree = chosen->tree.get(), remembered = remembered_, refusals = refusals_,
+  auto find = [tree = std::move(chosen.tree), remembered = remembered_, refusals = refusals_,
                path = std::string(path), rest_at, call = std::move(call)](Identity&) mutable {
     const MountRes found = Find(*tree, std::string_view(path).substr(rest_at));
     if (found.status == Nfsstat3::kOk) {
@@ -90,7 +92,7 @@ void MountCalls::Mount(oncrpc::ServiceCall call) {
     call.Reply(found);
   };
   // What storage has no room for is not answered, and is asked again.
-  chosen->storage->RunControlCall(std::move(find));
+  chosen.served->storage->RunControlCall(std::move(find));
 }
 
 MountRes MountCalls::Find(const ExportTree& tree, std::string_view path) {
@@ -132,11 +134,11 @@ void MountCalls::Dump(oncrpc::ServiceCall call) {
 Exports MountCalls::List(std::list<std::string>* names) const {
   Exports exports;
   names->clear();
-  for (const auto& served : exports_->all()) {
-    const Export& exported = served->tree->exported();
-    Exportnode node{.dir = {exported.directory}};
-    for (const Network& network : exported.clients) {
-      node.groups.items.push_back({.name = {names->emplace_back(FormatNetwork(network))}});
+  for (const ExportEntry& entry : *exports_->table()) {
+    const Export& exported = entry.tree->exported();
+    Exportnode node{.dir = {names->emplace_back(exported.directory)}};
+    for (const ClientRule& rule : exported.clients) {
+      node.groups.items.push_back({.name = {names->emplace_back(FormatClients(rule))}});
     }
     exports.items.push_back(std::move(node));
   }

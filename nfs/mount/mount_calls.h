@@ -53,7 +53,7 @@ class MountCalls {
   // An empty `path` stands for all of the client's mounts.
   void Unmount(const Gid& client, std::string_view path);
   void Dump(oncrpc::ServiceCall call);
-  // The groups of the result are views of `names`.
+  // The result consists of views of `names`.
   Exports List(std::list<std::string>* names) const;
 
   const ServedExports* exports_;

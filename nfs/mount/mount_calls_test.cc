@@ -44,9 +44,9 @@ class MountCallsTest : public testing::Test {
     std::vector<Export> exports;
     for (const char* name : {"a", "a/deep", "b"}) {
       ASSERT_EQ(mkdir(Path(name).c_str(), 0755), 0);
-      exports.push_back({.directory = Path(name)});
+      exports.push_back({.directory = Path(name), .clients = {{}}});
     }
-    exports[2].clients = {{.address = *ParseAddress("192.0.2.0"), .prefix_length = 24}};
+    exports[2].clients[0].network = {.address = *ParseAddress("192.0.2.0"), .prefix_length = 24};
     auto opened = ServedExports::Open(exports, Path("key"));
     ASSERT_TRUE(opened.ok()) << opened.status();
     exports_ = *std::move(opened);
@@ -110,11 +110,11 @@ TEST_F(MountCallsTest, MountReturnsTheHandleOfTheExport) {
   const MountRes root = Mount(Path("a"));
   ASSERT_EQ(root.status, Nfsstat3::kOk);
   EXPECT_THAT(root.resok.auth_flavors.items, ElementsAre(1, 0));
-  const ExportTree& tree = *exports_->all()[0]->tree;
+  const ExportTree& tree = *exports_->table()->at(0).tree;
   EXPECT_EQ(root.resok.fhandle, *tree.HandleOf(tree.root()));
   EXPECT_EQ(Mount(Path("a/")).resok.fhandle, root.resok.fhandle);
   // The inner export, not the directory of the outer one.
-  const ExportTree& deep = *exports_->all()[1]->tree;
+  const ExportTree& deep = *exports_->table()->at(1).tree;
   EXPECT_EQ(Mount(Path("a/deep")).resok.fhandle, *deep.HandleOf(deep.root()));
   ASSERT_EQ(mkdir(Path("a/sub").c_str(), 0755), 0);
   Fd object;
@@ -137,6 +137,16 @@ TEST_F(MountCallsTest, InvalidPathsGetTheMatchingStatus) {
   EXPECT_EQ(Mount(Path("b"), *ParseAddress("192.0.2.9")).status, Nfsstat3::kOk);
 }
 
+TEST_F(MountCallsTest, ReplacedExportsHoldForTheNextMount) {
+  ASSERT_EQ(mkdir(Path("c").c_str(), 0755), 0);
+  auto table = exports_->Prepare({{.directory = Path("c"), .clients = {{}}}});
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(Mount(Path("a")).status, Nfsstat3::kOk);
+  exports_->Publish(*std::move(table));
+  EXPECT_EQ(Mount(Path("a")).status, Nfsstat3::kAcces);
+  EXPECT_EQ(Mount(Path("c")).status, Nfsstat3::kOk);
+}
+
 TEST_F(MountCallsTest, RefusalsAreLoggedOnce) {
   Mount(Path("a"));
   for (int i = 0; i < 2; ++i) {
@@ -144,12 +154,11 @@ TEST_F(MountCallsTest, RefusalsAreLoggedOnce) {
     Mount(Path("b"));
     Mount(Path("a/none"));
   }
-  EXPECT_THAT(
-      lines_,
-      ElementsAre("127.0.0.1 may not mount \"/\": nothing is exported there",
-                  "127.0.0.1 may not mount \"/b\": the export /b is for other clients (clients=)",
-                  "127.0.0.1 may not mount \"/a/none\": no such file or directory "
-                  "(NFS3ERR_NOENT)"));
+  EXPECT_THAT(lines_,
+              ElementsAre("127.0.0.1 may not mount \"/\": nothing is exported there",
+                          "127.0.0.1 may not mount \"/b\": the export /b is for other clients",
+                          "127.0.0.1 may not mount \"/a/none\": no such file or directory "
+                          "(NFS3ERR_NOENT)"));
 }
 
 TEST_F(MountCallsTest, AStalledFileSystemDoesNotDelayOtherMounts) {
@@ -246,7 +255,7 @@ TEST_F(MountCallsTest, ExportListsDirectoriesAndGroups) {
   ASSERT_TRUE(oncrpc::Decode(oncrpc::XdrReader(results_), &exports));
   ASSERT_EQ(exports.items.size(), 3u);
   EXPECT_EQ(exports.items[0].dir.text, Path("a"));
-  EXPECT_TRUE(exports.items[0].groups.items.empty());
+  EXPECT_EQ(exports.items[0].groups.items[0].name.text, "*");
   EXPECT_EQ(exports.items[2].groups.items[0].name.text, "192.0.2.0/24");
 }
 

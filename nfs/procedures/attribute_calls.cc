@@ -55,7 +55,7 @@ SetattrRes Setattr(const CallContext& context, const SetattrArgs& args) {
   if (status != Nfsstat3::kOk) return {.status = status};
   WeakCache wcc;
   wcc.Begin(context, object);
-  if (context.tree->exported().read_only) {
+  if (context.rights->read_only) {
     status = Nfsstat3::kRofs;
   } else if (args.guard.has_value() && *args.guard != ToNfstime3(wcc.before().st_ctim)) {
     status = Nfsstat3::kNotSync;
@@ -79,7 +79,7 @@ AccessRes Access(const CallContext& context, const AccessArgs& args) {
   const AsCaller as_caller(context);
   if (!as_caller.ok()) return {.status = Nfsstat3::kServerfault};
   result.resok.access = args.access & Granted(object, directory);
-  if (context.tree->exported().read_only) result.resok.access &= ~(kChanges | kAccess3Delete);
+  if (context.rights->read_only) result.resok.access &= ~(kChanges | kAccess3Delete);
   return result;
 }
 

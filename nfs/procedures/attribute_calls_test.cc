@@ -210,8 +210,7 @@ TEST_F(AttributeCallsTest, SetattrChecksTheGuardAndReturnsWccData) {
 
 TEST_F(AttributeCallsTest, AReadOnlyExportRefusesSetattr) {
   MakeFile("f", "text", 0666);
-  exported_.read_only = true;
-  OpenTree();
+  rights_.read_only = true;
   EXPECT_EQ(Set("f", {.size = 0}), Nfsstat3::kRofs);
   EXPECT_EQ(Text("f"), "text");
   EXPECT_EQ(Granted("f"), kAccess3Read);

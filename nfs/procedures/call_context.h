@@ -30,6 +30,7 @@ using WriteVerifier = std::atomic<uint64_t>;
 
 struct CallContext {
   const ExportTree* tree = nullptr;
+  const ClientRights* rights = nullptr;  // of the client
   ChangeWatch* changes = nullptr;
   WriteVerifier* verifier = nullptr;
   Identity* identity = nullptr;  // of the thread; it is the server's between calls

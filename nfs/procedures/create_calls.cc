@@ -92,7 +92,7 @@ Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::strin
 
 // RFC 1813 section 3.3.9 has these names exist.
 Nfsstat3 CheckMade(const CallContext& context, std::string_view name) {
-  if (context.tree->exported().read_only) return Nfsstat3::kRofs;
+  if (context.rights->read_only) return Nfsstat3::kRofs;
   return name == "." || name == ".." ? Nfsstat3::kExist : CheckName(name);
 }
 

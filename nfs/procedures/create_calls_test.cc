@@ -146,8 +146,7 @@ TEST_F(CreateCallsTest, CreateNeedsWritePermissionAndAWritableExport) {
   EXPECT_EQ(MakeNew("f", Createmode3::kUnchecked, {}).status, Nfsstat3::kAcces);
   EXPECT_EQ(Mkdir(context_, {.where = At("d")}).status, Nfsstat3::kAcces);
   ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
-  exported_.read_only = true;
-  OpenTree();
+  rights_.read_only = true;
   EXPECT_EQ(MakeExclusive("f", 1).status, Nfsstat3::kRofs);
   EXPECT_EQ(Mkdir(context_, {.where = At("d")}).status, Nfsstat3::kRofs);
 }

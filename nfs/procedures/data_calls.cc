@@ -62,7 +62,7 @@ Nfsstat3 DataCall::BeginChange(const CallContext& context, const NfsFh3& handle)
   const Nfsstat3 status = context.tree->Find(handle.span(), &object_);
   if (status != Nfsstat3::kOk) return status;
   wcc_.Begin(context, object_);
-  if (context.tree->exported().read_only) return Nfsstat3::kRofs;
+  if (context.rights->read_only) return Nfsstat3::kRofs;
   return OpenFile(context, object_, /*write=*/true, &transfer_.file);
 }
 

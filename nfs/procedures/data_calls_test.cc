@@ -120,8 +120,7 @@ TEST_F(DataCallsTest, InvalidWritesGetTheMatchingStatus) {
   EXPECT_EQ(Write(Writing("f", UINT64_MAX, "text"), 0).status, Nfsstat3::kFbig);
   EXPECT_EQ(Write(Writing("f", 0, ""), 0).status, Nfsstat3::kOk);
   EXPECT_EQ(Write(Writing("", 0, "text"), 0).status, Nfsstat3::kInval);
-  exported_.read_only = true;
-  OpenTree();
+  rights_.read_only = true;
   EXPECT_EQ(Write(Writing("f", 0, "text"), 0).status, Nfsstat3::kRofs);
 }
 

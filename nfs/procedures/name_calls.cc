@@ -17,7 +17,7 @@ namespace {
 Nfsstat3 StatusOfTwo(int error) { return error == EXDEV ? Nfsstat3::kXdev : StatusOfErrno(error); }
 
 Nfsstat3 CheckChange(const CallContext& context, const Filename3& name) {
-  if (context.tree->exported().read_only) return Nfsstat3::kRofs;
+  if (context.rights->read_only) return Nfsstat3::kRofs;
   return CheckNewName(name.text);
 }
 

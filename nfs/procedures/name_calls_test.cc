@@ -115,8 +115,7 @@ TEST_F(NameCallsTest, RenameAndLinkToAnotherExportFailWithXdev) {
 
 TEST_F(NameCallsTest, AReadOnlyExportRefusesChanges) {
   MakeFile("f", "text");
-  exported_.read_only = true;
-  OpenTree();
+  rights_.read_only = true;
   EXPECT_EQ(Remove(context_, Root("f")).status, Nfsstat3::kRofs);
   EXPECT_EQ(Rmdir(context_, Root("f")).status, Nfsstat3::kRofs);
   EXPECT_EQ(Rename(context_, {.from = Root("f"), .to = Root("g")}).status, Nfsstat3::kRofs);

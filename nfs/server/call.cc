@@ -21,6 +21,8 @@ static_assert(kBlockBytes >= kMaxNfspath3);
 constexpr size_t kPartBytes = size_t{128} << 10;
 static_assert(kBlockBytes <= kPartBytes * Storage::kMaxParts);
 
+constexpr ClientRights kNoRights;  // of a client that is refused
+
 }  // namespace
 
 // Neither is touched before it is used: an idle server has no such pages.
@@ -29,13 +31,14 @@ Call::Call(Owner* owner, ServedExport* served, WriteVerifier* verifier)
       served_(served),
       block_(new uint8_t[kBlockBytes]),
       results_(new uint8_t[kResultBytes]) {
-  context_.tree = served->tree.get();
   context_.changes = &served->changes;
   context_.verifier = verifier;
   context_.block = {block_.get(), kBlockBytes};
 }
 
-void Call::Start(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
+void Call::Start(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply,
+                 const ExportTree* tree) {
+  context_.tree = tree;
   view_ = view;
   reply_.emplace(std::move(reply));
   outcome_ = {};
@@ -63,10 +66,14 @@ rpcrdma::ReplyHandle Call::TakeReply() {
 
 void Call::Run(Storage& storage, Identity& identity) {
   context_.identity = &identity;
-  const Export& exported = context_.tree->exported();
-  outcome_.authenticated = CredentialOf(view_.header.credential, exported, &context_.caller);
+  context_.rights = context_.tree->exported().RightsOf(view_.client_address);
+  if (context_.rights == nullptr) {
+    refused_ = Nfsstat3::kAcces;
+    context_.rights = &kNoRights;
+  }
+  outcome_.authenticated =
+      CredentialOf(view_.header.credential, *context_.rights, &context_.caller);
   if (outcome_.authenticated != oncrpc::AuthStatus::kOk) return Done();
-  if (!exported.Admits(view_.client_address)) refused_ = Nfsstat3::kAcces;
   Dispatch(storage);
 }
 

@@ -38,8 +38,9 @@ class Call final : public Storage::Job {
   // The pointers are not owned and must outlive this object.
   Call(Owner* owner, ServedExport* served, WriteVerifier* verifier);
 
-  // On the owner's core: starts a call on the export's threads.
-  void Start(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
+  // On the owner's core: starts a call on the export's threads. `tree` must exist until the call is
+  // free again.
+  void Start(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply, const ExportTree* tree);
 
   // On the owner's core, until the call is done: sends the data that was read and not sent yet.
   // `release` must call Release(). If too much is in flight, the data is sent later.
@@ -63,6 +64,7 @@ class Call final : public Storage::Job {
   // bytes of the item that were sent before the reply
   uint32_t ahead_bytes() const { return ahead_bytes_; }
   const ServedExport* served() const { return served_; }
+  const ExportTree* tree() const { return context_.tree; }
   rpcrdma::ReplyHandle TakeReply();
 
   void Run(Storage& storage, Identity& identity) override;

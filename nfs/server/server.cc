@@ -24,15 +24,7 @@ uint32_t BulkBuffers(size_t exports) {
 
 Server::Server(engine::Worker* worker, ServedExports* exports, ServerOptions options)
     : worker_(worker), exports_(exports), options_(std::move(options)) {
-  Call::Owner* const owner = this;
-  for (const auto& served : exports_->all()) {
-    Lane& lane = lanes_.emplace_back();
-    lane.served = served.get();
-    for (uint32_t i = 0; i < Storage::kMaxJobs; ++i) {
-      lane.calls.push_back(std::make_unique<Call>(owner, served.get(), exports_->verifier()));
-      lane.free.push_back(lane.calls.back().get());
-    }
-  }
+  Serve(*exports_->table());
   OfferTopic();
   worker_->AddPoller(this);
   worker_->AddStatsProvider(this);
@@ -41,6 +33,42 @@ Server::Server(engine::Worker* worker, ServedExports* exports, ServerOptions opt
 Server::~Server() {
   worker_->RemoveStatsProvider(this);
   worker_->RemovePoller(this);
+}
+
+Server::Lane& Server::LaneFor(ServedExport* served) {
+  for (Lane& lane : lanes_) {
+    if (lane.served == served) return lane;
+  }
+  Lane& lane = lanes_.emplace_back();
+  lane.served = served;
+  Call::Owner* const owner = this;
+  for (uint32_t i = 0; i < Storage::kMaxJobs; ++i) {
+    lane.calls.push_back(std::make_unique<Call>(owner, served, exports_->verifier()));
+    lane.free.push_back(lane.calls.back().get());
+  }
+  return lane;
+}
+
+void Server::Serve(const ExportTable& table) {
+  for (Lane& lane : lanes_) lane.current = nullptr;
+  for (const ExportEntry& entry : table) {
+    Lane& lane = LaneFor(entry.served);
+    lane.current = &lane.opened.emplace_back(Opened{.tree = entry.tree});
+  }
+  for (Lane& lane : lanes_) {
+    CloseUnused(lane);
+    if (lane.current != nullptr) continue;
+    for (Waiting& waiting : std::exchange(lane.waiting, {})) {
+      --busy_;
+      Refuse(waiting.view, std::move(waiting.reply), Nfsstat3::kStale);
+    }
+  }
+}
+
+// Closes no files: ServedExports has each tree, too, until TakeUnused().
+void Server::CloseUnused(Lane& lane) {
+  std::erase_if(lane.opened,
+                [&](const Opened& opened) { return opened.calls == 0 && &opened != lane.current; });
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Listen(engine::Worker* worker, cm::Manager* manager,
@@ -55,7 +83,7 @@ absl::Status Server::Start(cm::Manager* manager) {
   rpcrdma::ServerConfig config;
   config.max_connections = options_.max_connections;
   config.max_connections_per_client = options_.max_connections_per_client;
-  config.bulk_buffers = BulkBuffers(exports_->all().size());
+  config.bulk_buffers = BulkBuffers(std::max(options_.max_exports, lanes_.size()));
   auto rpc = rpcrdma::Server::Create(worker_, manager, config);
   if (!rpc.ok()) return rpc.status();
   rpc_ = *std::move(rpc);
@@ -65,7 +93,9 @@ absl::Status Server::Start(cm::Manager* manager) {
     rpc_->SetObserver([this](const rpcrdma::Server::ConnectionInfo& info, bool established) {
       LogConnection(info, established);
     });
-    rpc_->SetRefusalLog([this](const std::string& line) { options_.log(line); });
+  }
+  if (options_.log_refusal != nullptr) {
+    rpc_->SetRefusalLog([this](const std::string& line) { options_.log_refusal(line); });
   }
   return rpc_->Listen(options_.port);
 }
@@ -112,14 +142,14 @@ void Server::LogConnection(const rpcrdma::Server::ConnectionInfo& info, bool est
                    : absl::StrCat(peer, " gone"));
 }
 
-// Every procedure's arguments begin with a handle. One that is of no export is the first export's
-// to refuse.
-Server::Lane& Server::LaneOf(const rpcrdma::CallView& view) {
+// Every procedure's arguments begin with a handle.
+Server::Lane* Server::LaneOf(const rpcrdma::CallView& view, Nfsstat3* status) {
   const uint64_t id = ClaimedExport(view.reader().Opaque(kFhsize3));
   for (Lane& lane : lanes_) {
-    if (lane.served->tree->id() == id) return lane;
+    if (lane.current != nullptr && lane.current->tree->id() == id) return &lane;
   }
-  return lanes_.front();
+  *status = id == 0 ? Nfsstat3::kBadhandle : Nfsstat3::kStale;
+  return nullptr;
 }
 
 void Server::Handle(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
@@ -129,8 +159,11 @@ void Server::Handle(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
     ++counters_.Of(Procedure::kNull).failures;
     return reply.Fail(oncrpc::AcceptStatus::kGarbageArguments);
   }
+  Nfsstat3 status = Nfsstat3::kOk;
+  Lane* const found = LaneOf(view, &status);
+  if (found == nullptr) return Refuse(view, std::move(reply), status);
   ++busy_;
-  Lane& lane = LaneOf(view);
+  Lane& lane = *found;
   if (!lane.free.empty() && lane.waiting.empty()) return Begin(lane, view, std::move(reply));
   if (lane.stalls) return PutOff(view, std::move(reply));
   ++counters_.waited;
@@ -141,18 +174,23 @@ void Server::Handle(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
 void Server::PutOff(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
   --busy_;
   ++counters_.put_off;
+  Refuse(view, std::move(reply), Nfsstat3::kJukebox);
+}
+
+void Server::Refuse(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply, Nfsstat3 status) {
   const auto procedure = static_cast<Procedure>(view.header.procedure);
   Counters::OfProcedure& counters = counters_.Of(procedure);
   ++counters.calls;
   ++counters.failures;
   FailedResultsSpace space;
-  reply.Send(EncodeFailedResults(procedure, Nfsstat3::kJukebox, &space));
+  reply.Send(EncodeFailedResults(procedure, status, &space));
 }
 
 void Server::Begin(Lane& lane, const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
   Call* const call = lane.free.back();
   lane.free.pop_back();
-  call->Start(view, std::move(reply));
+  ++lane.current->calls;
+  call->Start(view, std::move(reply), lane.current->tree.get());
 }
 
 void Server::PostDone(Call* call) {
@@ -203,6 +241,9 @@ void Server::Free(Call* call) {
     if (lane.served != call->served()) continue;
     lane.free.push_back(call);
     lane.stalls = false;
+    const auto opened = std::ranges::find(lane.opened, call->tree(),
+                                          [](const Opened& one) { return one.tree.get(); });
+    if (--opened->calls == 0) CloseUnused(lane);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,9 +29,12 @@ struct ServerOptions {
   // See rpcrdma::ServerConfig.
   uint32_t max_connections = 1024;
   uint32_t max_connections_per_client = 0;
-  // Optional log of established and ended connections and of refused messages. Called on the core,
-  // so it must not block.
+  // The most exports that it will have at once; 0: those that it starts with, and no others.
+  size_t max_exports = 0;
+  // Optional logs of established and ended connections, and of refused messages. Called on the
+  // core, so they must not block.
   absl::AnyInvocable<void(const std::string&)> log;
+  absl::AnyInvocable<void(const std::string&)> log_refusal;
   // Returns whether the end of a client's connection has been logged already as a failure.
   // Optional; called on the core, once for each connection that ends.
   absl::AnyInvocable<bool(const SocketAddress& client)> has_failed;
@@ -55,6 +59,10 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   // Destroy it only when busy() is 0.
   ~Server() override;
 
+  // Serves the exports of this table, which Prepare() has made, instead of the current ones. Calls
+  // in progress end as they began. Calls that wait, and later ones, see the new table: a handle of
+  // an export that it lacks is stale.
+  void Serve(const ExportTable& table);
   // Ends every connection and accepts no more calls. connections() and busy() fall to 0 as clients
   // and storage reply.
   void Shutdown();
@@ -70,9 +78,15 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
     rpcrdma::ReplyHandle reply;
     uint64_t since_ns = 0;
   };
+  struct Opened {
+    std::shared_ptr<const ExportTree> tree;
+    size_t calls = 0;  // in storage, or with replies that use their memory
+  };
   // The calls of one export.
   struct Lane {
     ServedExport* served = nullptr;
+    std::list<Opened> opened;   // the trees that calls use, and the current one
+    Opened* current = nullptr;  // null: the export was removed
     std::vector<std::unique_ptr<Call>> calls;
     std::vector<Call*> free;
     std::deque<Waiting> waiting;
@@ -85,9 +99,14 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   // NFS_ACL, which is not served: clients ask for it at every mount and do without.
   rpcrdma::Program MakeAclProgram();
   void Handle(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
-  Lane& LaneOf(const rpcrdma::CallView& view);
+  // Returns null, and sets `*status` to the reason, if the handle is of no export.
+  Lane* LaneOf(const rpcrdma::CallView& view, Nfsstat3* status);
+  Lane& LaneFor(ServedExport* served);
+  static void CloseUnused(Lane& lane);
   void Begin(Lane& lane, const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
   void PutOff(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
+  // Answers a call without its export.
+  void Refuse(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply, Nfsstat3 status);
   // Starts or defers the first waiting call. Returns false if it must keep waiting.
   bool MoveOn(Lane& lane);
   void PostDone(Call* call) override;

@@ -54,7 +54,7 @@ class ServerTest : public testing::Test {
     directory_ = mkdtemp(pattern.data());
     for (const char* name : {"a", "b"}) {
       ASSERT_EQ(mkdir(Path(name).c_str(), 0777), 0);
-      exports_.push_back({.directory = Path(name), .read_only = false});
+      exports_.push_back({.directory = Path(name), .clients = {{.rights = {.read_only = false}}}});
     }
     engine::DeviceOptions server, client;
     server.addresses = {InterfaceAddress::Ipv4(kServerAddress)};
@@ -113,10 +113,18 @@ class ServerTest : public testing::Test {
     served_ = *std::move(opened);
     ServerOptions options;
     options.log = [this](const std::string& line) { lines_.push_back(line); };
+    options.log_refusal = [this](const std::string& line) { lines_.push_back(line); };
     auto server = Server::Listen(&server_device_->worker(), server_manager_.get(), served_.get(),
                                  std::move(options));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
+  }
+  // Serves exports_ instead of the current exports, as a reload does.
+  void ReplaceExports() {
+    auto table = served_->Prepare(exports_);
+    ASSERT_TRUE(table.ok()) << table.status();
+    server_->Serve(**table);
+    served_->Publish(*std::move(table));
   }
   void StopServer() {
     if (server_ == nullptr) return;
@@ -145,7 +153,7 @@ class ServerTest : public testing::Test {
   }
 
   NfsFh3 HandleOf(size_t number, const std::string& path = "") const {
-    const ExportTree& tree = *served_->all()[number]->tree;
+    const ExportTree& tree = *served_->table()->at(number).tree;
     Fd object;
     EXPECT_EQ(tree.Walk(path, &object), Nfsstat3::kOk) << path;
     return *tree.HandleOf(object);

@@ -396,7 +396,8 @@ TEST_F(ServerTest, MemoryUseStaysConstantOverADay) {
 }
 
 TEST_F(ServerTest, ClientsOutsideTheExportAreDenied) {
-  exports_[0].clients = {{.address = Gid::FromIpv4(kClientAddress + 1), .prefix_length = 32}};
+  exports_[0].clients[0].network = {.address = Gid::FromIpv4(kClientAddress + 1),
+                                    .prefix_length = 32};
   StartServer();
   Client* const client = Connect();
   EXPECT_EQ(Getattr(client, HandleOf(0)), Nfsstat3::kAcces);
@@ -405,7 +406,7 @@ TEST_F(ServerTest, ClientsOutsideTheExportAreDenied) {
 }
 
 TEST_F(ServerTest, RootIsSquashedWithoutNoRootSquash) {
-  exports_[1].root_squash = false;
+  exports_[1].clients[0].rights.root_squash = false;
   StartServer();
   Client* const root = Connect({.machinename = {"here"}, .uid = 0, .gid = 0});
   CreateFile(root, HandleOf(0), "squashed");
@@ -480,9 +481,82 @@ TEST_F(ServerTest, AclCallsAreUnavailableAndLogged) {
   EXPECT_TRUE(RunUntil([&] { return ended.has_value(); }));
 }
 
+TEST_F(ServerTest, ReplacedExportsHoldForTheNextCall) {
+  StartServer();
+  Client* const client = Connect();
+  const NfsFh3 a = HandleOf(0), b = HandleOf(1);
+  ASSERT_EQ(mkdir(Path("c").c_str(), 0777), 0);
+  exports_[0].clients[0].rights.read_only = true;
+  exports_[1].directory = Path("c");
+  ReplaceExports();
+  const MkdirArgs made{.where = {.dir = a, .name = {"d"}}};
+  EXPECT_EQ(Run<CreateRes>(client, Procedure::kMkdir, made), Nfsstat3::kRofs);
+  EXPECT_EQ(Getattr(client, a), Nfsstat3::kOk);
+  EXPECT_EQ(Getattr(client, b), Nfsstat3::kStale);
+  EXPECT_EQ(Getattr(client, HandleOf(1)), Nfsstat3::kOk);
+  // The handles of an export that comes back are those that clients have.
+  exports_[1].directory = Path("b");
+  ReplaceExports();
+  EXPECT_EQ(Getattr(client, b), Nfsstat3::kOk);
+  exports_.clear();
+  ReplaceExports();
+  EXPECT_EQ(Getattr(client, a), Nfsstat3::kStale);
+  EXPECT_EQ(Getattr(client, NfsFh3{}), Nfsstat3::kBadhandle);
+  EXPECT_EQ(server_->connections(), 1u);
+  // Nothing uses the trees that were replaced.
+  EXPECT_EQ(served_->TakeUnused().size(), 6u);
+}
+
+TEST_F(ServerTest, CallsInProgressOutliveTheirExport) {
+  std::ofstream(Path("a/stalled")) << "text";
+  StartServer();
+  const NfsFh3 stalled = HandleOf(0, "stalled");
+  std::vector<Client*> clients;
+  for (int i = 0; i < 3; ++i) clients.push_back(Connect());
+  int done = 0;
+  std::vector<Nfsstat3> late;
+  {
+    const Stall stall(Path("a/stalled"));
+    for (int i = 0; i < 2; ++i) BeginReads(clients[i], stalled, 32, &done);
+    EXPECT_TRUE(RunUntil([&] { return server_->busy() == Storage::kMaxJobs; }));
+    // Waits for a place when the export is removed.
+    clients[2]->Call<GetattrRes>(Procedure::kGetattr, GetattrArgs{stalled}, {},
+                                 [&](absl::Status status, const GetattrRes* results) {
+                                   EXPECT_TRUE(status.ok()) << status;
+                                   late.push_back(results->status);
+                                 });
+    EXPECT_TRUE(RunUntil([&] { return server_->counters().waited == 1; }));
+    exports_.erase(exports_.begin());
+    ReplaceExports();
+    EXPECT_TRUE(RunUntil([&] { return !late.empty(); }));
+    EXPECT_EQ(late, std::vector<Nfsstat3>{Nfsstat3::kStale});
+    EXPECT_EQ(done, 0);
+    const auto unused = served_->TakeUnused();
+    ASSERT_EQ(unused.size(), 1u);
+    EXPECT_EQ(unused[0].tree->exported().directory, Path("b"));
+  }
+  // Replies may use the memory of their calls for a while.
+  std::vector<ExportEntry> unused;
+  EXPECT_TRUE(RunUntil([&] {
+    if (unused.empty()) unused = served_->TakeUnused();
+    return !unused.empty();
+  }));
+  EXPECT_EQ(done, 64);
+  ASSERT_EQ(unused.size(), 1u);
+  EXPECT_EQ(unused[0].tree->exported().directory, Path("a"));
+}
+
+TEST_F(ServerTest, AFailedPreparationChangesNothing) {
+  StartServer();
+  Client* const client = Connect();
+  const NfsFh3 a = HandleOf(0);
+  exports_.push_back({.directory = Path("none"), .clients = {{}}});
+  EXPECT_THAT(std::string(served_->Prepare(exports_).status().message()), HasSubstr("none"));
+  EXPECT_EQ(Getattr(client, a), Nfsstat3::kOk);
+  EXPECT_EQ(served_->table()->size(), 2u);
+}
+
 TEST_F(ServerTest, InvalidExportsAreErrors) {
-  EXPECT_THAT(std::string(ServedExports::Open({}, Path("key")).status().message()),
-              HasSubstr("--export"));
   EXPECT_THAT(
       std::string(ServedExports::Open({exports_[0], exports_[0]}, Path("key")).status().message()),
       HasSubstr("exported twice"));

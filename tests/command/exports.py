@@ -16,11 +16,14 @@ class Exported(SharedInterface):
         self.export = self.directory / "export"
         self.export.mkdir()
 
-    def nfsd_argv(self, *arguments, export=None):
-        return ("nfsd", "--netdev", "wire", "--export", export or f"{self.export}:rw",
-                "--key-file", self.directory / "key", "--idle", "sleep", *arguments)
+    def nfsd_argv(self, *arguments, export=None, exports=None):
+        """Returns a command line that serves `export`, or what is in the file `exports`."""
+        served = ("--exports", exports) if exports else ("--export", export or f"{self.export}:rw")
+        return ("nfsd", "--netdev", "wire", *served, "--key-file", self.directory / "key",
+                "--idle", "sleep", *arguments)
 
-    def nfsd(self, *arguments, **keywords):
-        run = self.start(self.server_host, *self.nfsd_argv(*arguments, **keywords))
+    def nfsd(self, *arguments, environment=None, **keywords):
+        run = self.start(self.server_host, *self.nfsd_argv(*arguments, **keywords),
+                         environment=environment)
         run.wait_for_line("^serving NFS at ")
         return run

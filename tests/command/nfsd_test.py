@@ -1,5 +1,6 @@
 """Tests pollux nfsd from the operator's and from the clients' side."""
 
+import contextlib
 import json
 import os
 import re
@@ -95,13 +96,124 @@ def xdr_string(text):
     return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
 
 
-class NfsdTest(Exported):
+class Mounting(Exported):
+    """A server whose exports the test mounts."""
+
     def mount(self, path):
         """Mounts `path`; returns the status and the results with the root's handle."""
         answer = mount_call(self.client_host, MNT, xdr_string(path))
         status, = struct.unpack(">I", answer[:4])
         return status, answer[4:] if status == 0 else b""
 
+
+class ExportsFileTest(Mounting):
+    def setUp(self):
+        super().setUp()
+        self.other = self.directory / "the other"
+        self.other.mkdir()
+        self.file = self.directory / "exports"
+
+    def reload(self, server, text, answer):
+        """Replaces the file, and waits for the line that the server logs after SIGHUP."""
+        before = len(server.stderr)
+        self.file.write_text(text, encoding="utf-8")
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(f"'{answer}'", lambda: re.search(answer, server.stderr[before:]))
+
+    def put(self, name):
+        """Puts a file into the export and returns the run."""
+        source = self.directory / "source"
+        source.write_text("text", encoding="utf-8")
+        return self.finish(self.client_host, "nfs", "put", "--netdev", "wire", *self.idle, source,
+                           f"nfs://{SERVER}{self.export}/{name}")
+
+    def holds_open(self, server, directory):
+        descriptors = f"/proc/{server.process.pid}/fd"
+        for one in os.listdir(descriptors):
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                if os.readlink(f"{descriptors}/{one}") == str(directory):
+                    return True
+        return False
+
+    def test_sighup_replaces_the_exports_and_keeps_connections(self):
+        self.export.chmod(0o777)
+        self.file.write_text(f"{self.export} {CLIENT}(rw,async) 10.0.0.0/24\n", encoding="utf-8")
+        server = self.nfsd(exports=self.file)
+        self.assertIn(f"{self.file}:1: option 'async' has no effect", server.stderr)
+        self.assertIn(f"{self.export}, read-write for some clients: mount", server.stderr)
+        self.assertEqual(self.put("first").process.returncode, 0)
+        server.wait_for_line(" gone$")
+        before = len(server.stderr)
+        connected = self.start(self.client_host, *self.client_argv(
+            "ping", options=("--program", "100003", "--version", "3", "-i", "0.05")))
+        peer, = wait_for("a connection", lambda: re.findall(
+            r"^(\S+) connected", server.stderr[before:], re.MULTILINE))
+        wait_for("an answer", lambda: "seq=1" in connected.stdout)
+        self.assertTrue(self.holds_open(server, self.export))
+
+        # Fewer rights, and another export.
+        self.reload(server, f'{self.export} *(ro)\n"{self.other}" {CLIENT}\n',
+                    "SIGHUP: serving 2 exports")
+        self.assertEqual(self.mount(str(self.other))[0], 0)
+
+        # One line says what is wrong; everything remains.
+        before = len(server.stderr)
+        self.reload(server, f"{self.export} *(rw)\n\n{self.other} *(rw)\n", "nothing changed")
+        self.assertIn(f"pollux nfsd: SIGHUP: nothing changed: {self.file}:3: ",
+                      server.stderr[before:])
+        self.assertEqual(self.mount(str(self.other))[0], 0)
+        self.reload(server, "/none *\n", "nothing changed: export /none: No such file")
+        self.assertNotIn(f"{peer} gone", server.stderr)
+        self.assertEqual(connected.interrupt(), 0, connected.stderr)
+        server.wait_for_line(f"^{re.escape(peer)} gone")
+        self.assertRegex(self.put("second").stderr, "(?i)read-only|ROFS")
+
+        # An export that is removed is not kept open.
+        self.reload(server, f'"{self.other}" {CLIENT}\n', "SIGHUP: serving 1 exports")
+        self.assertEqual(self.mount(str(self.export))[0], 13)
+        wait_for("the removed export to be closed",
+                 lambda: not self.holds_open(server, self.export))
+        self.reload(server, "", "SIGHUP: serving 0 exports")
+        self.assertEqual(self.mount(str(self.other))[0], 13)
+
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_users_are_squashed_as_the_file_says(self):
+        self.export.chmod(0o777)
+        self.file.write_text(f"{self.export} -rw,all_squash,anonuid=4711,anongid=4712 {CLIENT}\n",
+                             encoding="utf-8")
+        server = self.nfsd(exports=self.file)
+        self.assertEqual(self.put("put").process.returncode, 0)
+        made = (self.export / "put").stat()
+        self.assertEqual((made.st_uid, made.st_gid), (4711, 4712))
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_systemd_is_told_of_a_reload(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(str(self.directory / "notify"))
+            manager.settimeout(TIMEOUT_S)
+            self.file.write_text(f"{self.export} *\n", encoding="utf-8")
+            server = self.nfsd(exports=self.file,
+                               environment={"NOTIFY_SOCKET": str(self.directory / "notify")})
+            self.assertEqual(manager.recv(4096), b"READY=1")
+            for text in (f"{self.export} *(rw)\n", "invalid\n"):
+                self.reload(server, text, "SIGHUP: ")
+                self.assertRegex(manager.recv(4096), rb"^RELOADING=1\nMONOTONIC_USEC=\d+$")
+                self.assertEqual(manager.recv(4096), b"READY=1")
+            self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_an_invalid_file_gets_one_error_line(self):
+        run = self.finish(self.server_host, *self.nfsd_argv(exports=self.file))
+        self.assert_one_line(run, 1, str(self.file), "No such file")
+        self.file.write_text("# nothing\n/srv *(sec=krb5)\n", encoding="utf-8")
+        run = self.finish(self.server_host, *self.nfsd_argv(exports=self.file))
+        self.assert_one_line(run, 2, f"{self.file}:2: ", "sec=krb5")
+        run = self.finish(self.server_host, *self.nfsd_argv("--export", self.export,
+                                                            exports=self.file))
+        self.assert_one_line(run, 2, "--export", "--exports")
+
+
+class NfsdTest(Mounting):
     def test_idle_worker_sleeps(self):
         server = self.nfsd()
         self.assert_sleeps_when_idle(server)

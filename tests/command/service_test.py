@@ -1,5 +1,6 @@
 """Tests the systemd units, and the notifications from a service to systemd."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -52,6 +53,51 @@ class UnitsTest(CommandTest):
                 self.assertIn(f"  {option} ", shown)
 
 
+def serve_argv(directory):
+    """Returns a command line that serves on a memif port in the directory."""
+    served = directory / "served"
+    served.mkdir()
+    return (POLLUX, "serve", "--root", served, "--address", "192.0.2.1/24", "--port",
+            f"net_memif0,role=server,socket={directory}/memif")
+
+
+class LogTest(CommandTest):
+    def test_lines_for_journald_have_their_level(self):
+        names_stderr = 'JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2) exec "$@"'
+        run = self.start(Host(), "-c", names_stderr, "sh", *serve_argv(self.directory),
+                         program="sh")
+        run.wait_for_line("^<6>serving ")
+        run.process.send_signal(signal.SIGHUP)
+        run.wait_for_line("^<4>SIGHUP: ignored")
+        self.assertEqual(run.interrupt(), 0, run.stderr)
+        failed = self.finish(Host(), "-c", names_stderr, "sh", POLLUX, "serve", "--root",
+                             self.directory / "nosuch", program="sh")
+        self.assertRegex(failed.stderr, "^<3>pollux serve: [^\n]*nosuch[^\n]*\n$")
+
+    def test_another_journal_gets_no_levels(self):
+        run = self.start(Host(), "JOURNAL_STREAM=1:2", *serve_argv(self.directory),
+                         program=shutil.which("env"))
+        run.wait_for_line("^serving ")
+
+    def test_json_lines_are_objects(self):
+        run = self.start(Host(), *serve_argv(self.directory)[1:], "--log-format", "json")
+        run.wait_for_line("serving ")
+        run.process.send_signal(signal.SIGHUP)
+        run.wait_for_line("SIGHUP: ignored")
+        self.assertEqual(run.interrupt(), 0, run.stderr)
+        serving, ignored = (json.loads(line) for line in run.stderr.splitlines())
+        self.assertEqual(set(serving), {"level", "time", "component", "message"})
+        self.assertEqual((serving["level"], serving["component"]), ("info", "serve"))
+        self.assertEqual(ignored["level"], "warning")
+        self.assertIn("SIGHUP", ignored["message"])
+        self.assertRegex(serving["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
+        failed = self.finish(Host(), "serve", "--log-format", "json", "--root",
+                             self.directory / "nosuch")
+        error = json.loads(failed.stderr)
+        self.assertEqual((error["level"], error["component"]), ("error", "serve"))
+        self.assert_one_line(self.finish(Host(), "serve", "--log-format", "xml"), 2, "'xml'")
+
+
 class NotifyTest(CommandTest):
     def setUp(self):
         super().setUp()
@@ -61,13 +107,9 @@ class NotifyTest(CommandTest):
         self.manager.settimeout(60)
 
     def serve(self, **environment):
-        served = self.directory / "served"
-        served.mkdir()
         environment["NOTIFY_SOCKET"] = str(self.directory / "notify")
         return self.start(Host(), *(f"{name}={value}" for name, value in environment.items()),
-                          POLLUX, "serve", "--root", served, "--address", "192.0.2.1/24", "--port",
-                          f"net_memif0,role=server,socket={self.directory}/memif",
-                          program=shutil.which("env"))
+                          *serve_argv(self.directory), program=shutil.which("env"))
 
     def told(self):
         return self.manager.recv(4096).decode()

@@ -195,7 +195,7 @@ absl::Status ServeMany(const RpingOptions& options, const SocketAddress& local, 
   });
   if (!status.ok()) return status;
   std::fprintf(stderr, "listening on port %u\n", static_cast<unsigned>(options.service_port));
-  status = StayUntilInterrupted(node);
+  status = StayUntilInterrupted(node, {.name = "rping"});
   DisconnectClients(node, servers);
   node.RunOnEach([&](uint32_t core) {
     served->clients += servers[core]->served();

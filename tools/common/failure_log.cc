@@ -29,7 +29,7 @@ void FailureLog::Write(const cm::Id& id, const std::string& why) {
   if (const uint64_t left_out = budget_.TakeLeftOut(); left_out > 0) {
     absl::StrAppend(&text, left_out, " more connections failed before this one\n");
   }
-  log_->Write(std::move(text));
+  log_->Write(LogLevel::kWarning, "cm", text);
   written_.push_back(id.peer());
   if (written_.size() > kMaxWritten) written_.pop_front();
 }

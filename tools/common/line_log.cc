@@ -33,7 +33,8 @@ LineLog::~LineLog() {
   thread_.join();
 }
 
-void LineLog::Write(std::string lines) {
+void LineLog::Write(LogLevel level, std::string_view component, std::string_view message) {
+  std::string lines = FormatLog(ProcessLogStyle(), level, component, message);
   const std::lock_guard lock(mutex_);
   if (waiting_.size() == kMaxWaiting) {
     ++left_out_;
@@ -58,7 +59,10 @@ void LineLog::Work() {
     writing_ = true;
     lock.unlock();
     for (const std::string& line : lines) WriteAll(fd_, line);
-    if (left_out > 0) WriteAll(fd_, absl::StrCat(left_out, " more lines were left out\n"));
+    if (left_out > 0) {
+      WriteAll(fd_, FormatLog(ProcessLogStyle(), LogLevel::kWarning, "log",
+                              absl::StrCat(left_out, " more lines were left out")));
+    }
     lock.lock();
     writing_ = false;
     idle_.notify_all();

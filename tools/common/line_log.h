@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
+
+#include "tools/common/log_format.h"
 
 namespace pollux::tools {
 
@@ -25,8 +28,8 @@ class LineLog {
   LineLog(const LineLog&) = delete;
   LineLog& operator=(const LineLog&) = delete;
 
-  // `lines` must be complete, with newlines. Thread-safe; not for the packet path.
-  void Write(std::string lines);
+  // Writes in the process's style (FormatLog()). Thread-safe; not for the packet path.
+  void Write(LogLevel level, std::string_view component, std::string_view message);
   // Waits until all queued lines are written. A command calls it before its final message.
   void Flush();
 

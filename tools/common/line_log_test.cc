@@ -56,21 +56,21 @@ class LineLogTest : public testing::Test {
 };
 
 TEST_F(LineLogTest, LinesAreWrittenInOrder) {
-  log->Write("one\n");
-  log->Write("two\nthree\n");
+  log->Write(LogLevel::kInfo, "test", "one");
+  log->Write(LogLevel::kInfo, "test", "two\nthree");
   EXPECT_EQ(Read(14), "one\ntwo\nthree\n");
 }
 
 TEST_F(LineLogTest, FlushWritesWaitingLines) {
   log->Flush();
-  log->Write("one\n");
+  log->Write(LogLevel::kInfo, "test", "one");
   log->Flush();
   CloseWriter();
   EXPECT_EQ(ReadAll(), "one\n");
 }
 
 TEST_F(LineLogTest, DestructionWritesWaitingLines) {
-  log->Write("one\n");
+  log->Write(LogLevel::kInfo, "test", "one");
   log.reset();
   EXPECT_EQ(Read(4), "one\n");
 }
@@ -80,7 +80,7 @@ TEST_F(LineLogTest, LinesThatDoNotFitAreCounted) {
   // What the pipe takes, what the thread has in hand, what waits, and more.
   constexpr size_t kLines = 4 * LineLog::kMaxWaiting;
   const std::string line(4095, '.');
-  for (size_t i = 0; i < kLines; ++i) log->Write(line + "\n");
+  for (size_t i = 0; i < kLines; ++i) log->Write(LogLevel::kInfo, "test", line);
   std::string text;
   std::thread reader([&] { text = ReadAll(); });
   log.reset();

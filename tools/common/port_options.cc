@@ -1,6 +1,5 @@
 #include "tools/common/port_options.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -9,6 +8,7 @@
 #include "stack/base/mac_text.h"
 #include "stack/io/link/impairment.h"
 #include "tools/common/core_list.h"
+#include "tools/common/log_format.h"
 
 namespace pollux::tools {
 namespace {
@@ -169,8 +169,9 @@ absl::Status StartEal(const engine::EalOptions& eal) {
   with_telemetry.telemetry = true;
   if (absl::Status status = engine::InitEal(with_telemetry); !status.ok()) return status;
   if (const absl::Status status = engine::TelemetryStatus(); !status.ok()) {
-    std::fprintf(stderr, "pollux: no telemetry, `pollux stat` will not find this process: %s\n",
-                 std::string(status.message()).c_str());
+    WriteLog(LogLevel::kWarning, "port",
+             absl::StrCat("pollux: no telemetry, `pollux stat` will not find this process: ",
+                          status.message()));
   }
   return absl::OkStatus();
 }
@@ -183,7 +184,7 @@ absl::StatusOr<std::shared_ptr<io::CaptureFile>> OpenCapture(const PortOptions& 
   return std::shared_ptr<io::CaptureFile>(file->release(), [](io::CaptureFile* opened) {
     const absl::Status status = opened->Close();
     if (!status.ok()) {
-      std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
+      WriteLog(LogLevel::kWarning, "port", absl::StrCat("pollux: ", status.message()));
     }
     delete opened;
   });

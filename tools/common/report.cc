@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "tools/common/log_format.h"
 #include "tools/common/options.h"
 
 namespace pollux::tools {
@@ -122,8 +123,7 @@ int Finish(const std::string& command, bool as_json, absl::Status status,
 }
 
 int Fail(const std::string& command, const absl::Status& status) {
-  const std::string message(status.message());
-  std::fprintf(stderr, "pollux %s: %s\n", command.c_str(), message.c_str());
+  WriteLog(LogLevel::kError, command, std::string(status.message()));
   return status.code() == absl::StatusCode::kInvalidArgument ? kExitUsage : kExitFailure;
 }
 

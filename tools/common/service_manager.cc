@@ -1,9 +1,12 @@
 #include "tools/common/service_manager.h"
 
 #include <systemd/sd-daemon.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdint>
+
+#include "absl/strings/str_cat.h"
 
 namespace pollux::tools {
 namespace {
@@ -26,6 +29,16 @@ ServiceManager::ServiceManager(Node* node) : node_(node), heartbeat_ms_(kMaxHear
 }
 
 ServiceManager::~ServiceManager() { sd_notify(0, "STOPPING=1"); }
+
+void ServiceManager::Reloading() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const uint64_t now_us =
+      static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+  sd_notify(0, absl::StrCat("RELOADING=1\nMONOTONIC_USEC=", now_us).c_str());
+}
+
+void ServiceManager::Reloaded() { sd_notify(0, "READY=1"); }
 
 void ServiceManager::Heartbeat() {
   if (!watched_) return;

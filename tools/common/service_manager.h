@@ -18,6 +18,10 @@ class ServiceManager {
   // If every worker still polls, keeps the manager's watchdog from restarting the service: waits
   // until each worker has run a message posted to it. Must not be called on a worker's core.
   void Heartbeat();
+  // Tell the manager that the service reads its configuration again, and that it has done so, as
+  // Type=notify-reload expects.
+  void Reloading();
+  void Reloaded();
   // How often to call Heartbeat(), in milliseconds: at most every second.
   int heartbeat_ms() const { return heartbeat_ms_; }
 

@@ -1,6 +1,7 @@
 // What a manager of services is told: its side is a socket of the test's.
 #include "tools/common/service_manager.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -76,6 +77,15 @@ TEST_F(ServiceManagerTest, ReadyAndStoppingAreReported) {
     EXPECT_EQ(manager.heartbeat_ms(), 1000);
   }
   EXPECT_EQ(Told(), "STOPPING=1");
+}
+
+TEST_F(ServiceManagerTest, ReloadsAreReportedWithTheirTime) {
+  ServiceManager manager(node_.get());
+  EXPECT_EQ(Told(), "READY=1");
+  manager.Reloading();
+  EXPECT_THAT(Told(), testing::MatchesRegex("RELOADING=1\nMONOTONIC_USEC=[0-9]+"));
+  manager.Reloaded();
+  EXPECT_EQ(Told(), "READY=1");
 }
 
 TEST_F(ServiceManagerTest, HeartbeatIsAThirdOfTheWatchdogInterval) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cm/gsi/shard.h"
+#include "tools/common/log_format.h"
 
 namespace pollux::tools {
 namespace {
@@ -33,7 +34,8 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, Cores c
   }
   engine::EalOptions eal = port.eal;
   if (IsPciAddress(port.device.port)) {
-    std::fprintf(stderr, "pollux: port %s: PCI ports are untested\n", port.device.port.c_str());
+    WriteLog(LogLevel::kWarning, "port",
+             absl::StrCat("pollux: port ", port.device.port, ": PCI ports are untested"));
     eal.pci_devices.push_back(port.device.port);
   }
   if (!port.memory_given) {

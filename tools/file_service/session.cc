@@ -16,16 +16,31 @@ void PrintCmExchange(Node& node) {
   });
 }
 
-absl::Status StayUntilInterrupted(Node& node) {
+absl::Status StayUntilInterrupted(Node& node, const ServiceActions& actions) {
   ServiceManager manager(&node);
+  std::future<absl::Status> reloading;
   absl::Status status;
   while (!Interrupted() && status.ok()) {
     SleepUntilInterrupted(manager.heartbeat_ms());
     manager.Heartbeat();
-    if (TakeReload()) {
-      node.log().Write(
-          "SIGHUP: ignored, since there is no options file to read again; to change options, "
-          "restart this service\n");
+    if (reloading.valid()) {
+      if (reloading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
+      if (const absl::Status reloaded = reloading.get(); !reloaded.ok()) {
+        node.log().Write(LogLevel::kError, actions.name,
+                         absl::StrCat("SIGHUP: nothing changed: ", reloaded.message()));
+      }
+      manager.Reloaded();
+    }
+    if (actions.tick != nullptr) actions.tick();
+    const bool reload = TakeReload();
+    if (reload && actions.reload == nullptr) {
+      node.log().Write(LogLevel::kWarning, actions.name,
+                       "SIGHUP: ignored, since there is no file to read again; to change options, "
+                       "restart this service");
+    } else if (reload) {
+      manager.Reloading();
+      // The resolver may take longer than the watchdog waits.
+      reloading = std::async(std::launch::async, actions.reload);
     }
     status = node.device().port().CheckInterface();
   }
@@ -35,7 +50,9 @@ absl::Status StayUntilInterrupted(Node& node) {
 absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const SocketAddress& server,
                                                           const FileClient::Options& options) {
   FileClient::Options logged = options;
-  logged.log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
+  logged.log = [&node](const std::string& line) {
+    node.log().Write(LogLevel::kInfo, "file", line);
+  };
   std::promise<absl::StatusOr<std::unique_ptr<FileClient>>> connected;
   auto result = connected.get_future();
   node.Run([&] {

@@ -4,8 +4,10 @@
 #define POLLUX_TOOLS_FILE_SERVICE_SESSION_H_
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -22,10 +24,20 @@ inline constexpr int kDisconnectSeconds = 5;
 // Prints every CM message that the node sends and receives on standard error, decoded.
 void PrintCmExchange(Node& node);
 
-// Returns OK after SIGINT or SIGTERM (SIGHUP only writes a log line), or the error of
-// CheckInterface() if the port's interface is gone, because no peer could reach it any more.
-// Notifies the service manager that the service is ready, is alive, and stops.
-absl::Status StayUntilInterrupted(Node& node);
+// What a service does until it is interrupted.
+struct ServiceActions {
+  std::string name;  // of the command, for the log
+  // Reads the configuration again, at SIGHUP. Runs on a thread of its own, once at a time, and may
+  // block. An error must have changed nothing, and is logged. Null: there is none.
+  std::function<absl::Status()> reload;
+  // Called once per heartbeat, at least every second; not while `reload` runs. May be null.
+  std::function<void()> tick;
+};
+
+// Returns OK after SIGINT or SIGTERM, or the error of CheckInterface() if the port's interface is
+// gone, because no peer could reach it any more. Notifies the service manager that the service is
+// ready, is alive, reads its configuration again, and stops.
+absl::Status StayUntilInterrupted(Node& node, const ServiceActions& actions);
 
 // Connects and waits until `server` has accepted or refused. Errors as FileClient::Connect().
 absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const SocketAddress& server,

@@ -78,7 +78,7 @@ absl::Status ServeMeasurements(const BenchOptions& options) {
   Log(absl::StrCat("serving measurements at ", ListOf(ListenAddresses(node, port)),
                    ", verbs at port ", options.verbs_port, ", on ",
                    Place(options.remote.port.device)));
-  return StayUntilInterrupted(node);
+  return StayUntilInterrupted(node, {.name = "bench"});
 }
 
 std::vector<std::pair<std::string, std::string>> Conditions(const BenchOptions& options,

@@ -108,7 +108,9 @@ absl::Status NfsRemote::ConnectNfs(const NfsOptions& options, const SocketAddres
   node_->Run([&] {
     engine::Worker* worker = &node_->device().worker();
     nfs::ClientConfig config;
-    config.log = [this](const std::string& line) { node_->log().Write(absl::StrCat(line, "\n")); };
+    config.log = [this](const std::string& line) {
+      node_->log().Write(LogLevel::kInfo, "nfs", line);
+    };
     if (options.hard) {
       config.reconnect.attempts = rpcrdma::ReconnectPolicy::kForEver;
       config.jukebox_tries = UINT32_MAX;

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "nfs/export/exports_file.h"
 #include "nfs/lock/lock_tables.h"
 #include "nfs/lock/monitored_hosts.h"
 #include "nfs/server/server.h"
@@ -21,7 +22,9 @@
 #include "stack/transport/diagnostics/counters.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/listen_addresses.h"
+#include "tools/common/log_format.h"
 #include "tools/common/options.h"
+#include "tools/common/peer_address.h"
 #include "tools/common/port_options.h"
 #include "tools/common/report.h"
 #include "tools/file_service/session.h"
@@ -48,6 +51,7 @@ constexpr int kStorageSeconds = 30;  // how long storage may take for the last c
 struct NfsdOptions {
   PortOptions port;
   std::vector<nfs::Export> exports;
+  std::string exports_file;
   std::string key_file;
   std::string lock_file;
   uint64_t max_connections = nfs::ServerOptions{}.max_connections;
@@ -61,6 +65,12 @@ struct NfsdOptions {
                          .grace_s = kGraceSeconds};
   bool json = false;
 };
+
+constexpr char kName[] = "nfsd";  // in the log
+
+size_t MaxExports(const NfsdOptions& options) {
+  return options.exports_file.empty() ? options.exports.size() : nfs::kMaxServedExports;
+}
 
 // What came of it.
 struct Served {
@@ -85,7 +95,7 @@ nfs::LockLimits RaiseFileLimit(const NfsdOptions& options) {
   nfs::LockLimits limits = LimitsOf(options);
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return limits;
-  const rlim_t exports = std::max<size_t>(1, options.exports.size());
+  const rlim_t exports = MaxExports(options);
   const rlim_t without_locks = exports * nfs::Storage::kMaxJobs * kFilesOfACall + kOthers;
   const rlim_t of_locks = limits.files + limits.waiting;
   const rlim_t wanted = std::max(limit.rlim_cur, without_locks + exports * of_locks);
@@ -119,41 +129,81 @@ std::string MountCommand(bool found, const NfsdOptions& options, const SocketAdd
                          ShellQuoted(absl::StrCat(host, ":", exported.directory)));
 }
 
+const char* ModeOf(const nfs::Export& exported) {
+  const auto is_read_only = [](const nfs::ClientRule& rule) { return rule.rights.read_only; };
+  if (std::ranges::all_of(exported.clients, is_read_only)) return "read-only";
+  return std::ranges::any_of(exported.clients, is_read_only) ? "read-write for some clients"
+                                                             : "read-write";
+}
+
 void Announce(const NfsdOptions& options, const NfsdControl& control,
-              const std::vector<SocketAddress>& endpoints) {
+              const nfs::ServedExports& exports, const std::vector<SocketAddress>& endpoints) {
   const engine::DeviceOptions& device = options.port.device;
   if (device.netdev.empty() && device.kernel_path.empty()) {
-    std::fprintf(
-        stderr,
-        "MOUNT and NLM are served at the addresses of this host's kernel; with --netdev or "
-        "--kernel-path, at those of the port\n");
+    WriteLog(LogLevel::kWarning, kName,
+             "MOUNT and NLM are served at the addresses of this host's kernel; with --netdev or "
+             "--kernel-path, at those of the port");
   }
   if (control.is_status_elsewhere()) {
-    std::fprintf(
-        stderr,
-        "clients report their restarts to another status monitor of this host: their locks "
-        "are freed only when they lock again\n");
+    WriteLog(LogLevel::kWarning, kName,
+             "clients report their restarts to another status monitor of this host: their locks "
+             "are freed only when they lock again");
   }
   const bool found = control.found();
   if (!found) {
-    std::fprintf(stderr,
-                 "this host's rpcbind uses TCP port %u: clients find the lock service only with "
-                 "--rpcbind\n",
-                 oncrpc::kPortmapPort);
+    WriteLog(LogLevel::kWarning, kName,
+             absl::StrFormat("this host's rpcbind uses TCP port %u: clients find the lock service "
+                             "only with --rpcbind",
+                             oncrpc::kPortmapPort));
   }
   // The kernel's interfaces may lose theirs at any time, and get others.
   if (endpoints.empty()) {
-    std::fprintf(stderr, "serving NFS on %s, which no longer has an address\n",
-                 Place(device).c_str());
+    WriteLog(LogLevel::kWarning, kName,
+             absl::StrCat("serving NFS on ", Place(device), ", which no longer has an address"));
     return;
   }
-  for (const nfs::Export& exported : options.exports) {
-    std::fprintf(stderr, "%s, %s: %s\n", exported.directory.c_str(),
-                 exported.read_only ? "read-only" : "read-write",
-                 MountCommand(found, options, endpoints.front(), exported).c_str());
+  for (const nfs::ExportEntry& entry : *exports.table()) {
+    const nfs::Export& exported = entry.tree->exported();
+    WriteLog(LogLevel::kInfo, kName,
+             absl::StrCat(exported.directory, ", ", ModeOf(exported), ": ",
+                          MountCommand(found, options, endpoints.front(), exported)));
   }
-  std::fprintf(stderr, "serving NFS at %s on %s\n", ListOf(endpoints).c_str(),
-               Place(device).c_str());
+  WriteLog(LogLevel::kInfo, kName,
+           absl::StrCat("serving NFS at ", ListOf(endpoints), " on ", Place(device)));
+}
+
+// What --exports FILE says now. Warnings are logged.
+absl::StatusOr<std::vector<nfs::Export>> ReadExportsOf(const NfsdOptions& options) {
+  if (options.exports_file.empty()) return options.exports;
+  auto file = nfs::ReadExports(options.exports_file, &ResolveHost);
+  if (!file.ok()) return file.status();
+  for (const std::string& warning : file->warnings) {
+    WriteLog(LogLevel::kWarning, kName, warning);
+  }
+  return std::move(file->exports);
+}
+
+absl::Status Reload(const NfsdOptions& options, Node& node, nfs::ServedExports* exports,
+                    nfs::Server* server) {
+  auto read = ReadExportsOf(options);
+  if (!read.ok()) return read.status();
+  auto table = exports->Prepare(*read);
+  if (!table.ok()) return table.status();
+  node.Run([&] { server->Serve(**table); });
+  exports->Publish(*table);
+  node.log().Write(
+      LogLevel::kInfo, kName,
+      absl::StrCat("SIGHUP: serving ", (*table)->size(), " exports of ", options.exports_file));
+  return absl::OkStatus();
+}
+
+// Closes what reloads have removed once no call uses it, and frees the locks there, so that its
+// file system can be unmounted.
+void CloseRemoved(nfs::ServedExports* exports, nfs::LockTables* tables) {
+  for (const nfs::ExportEntry& entry : exports->TakeUnused()) {
+    const uint64_t id = entry.tree->id();
+    if (!exports->Find(id).has_value()) tables->Of(*entry.served).FreeExport(id);
+  }
 }
 
 bool WaitFor(Node& node, int seconds, const std::function<bool()>& done) {
@@ -172,27 +222,37 @@ void End(Node& node, const nfs::ServedExports& exports, std::unique_ptr<nfs::Ser
   WaitFor(node, kDisconnectSeconds, [&] { return server->connections() == 0; });
   const auto busy = [&] { return server->busy() + exports.control_work(); };
   if (!WaitFor(node, kStorageSeconds, [&] { return busy() == 0; })) {
-    std::fprintf(stderr,
-                 "pollux nfsd: storage has not finished %zu calls in %d s; ending without them\n",
-                 node.Run(busy), kStorageSeconds);
+    WriteLog(LogLevel::kError, kName,
+             absl::StrFormat("storage has not finished %u calls in %d s; ending without them",
+                             node.Run(busy), kStorageSeconds));
     std::_Exit(kExitFailure);
   }
   node.Run([&] { server.reset(); });
 }
 
 absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
-                                   const nfs::ServedExports* exports, nfs::LockTables* tables,
-                                   nfs::MonitoredHosts* hosts, uint64_t* dropped_datagrams) {
+                                   nfs::ServedExports* exports, nfs::Server* server,
+                                   nfs::LockTables* tables, nfs::MonitoredHosts* hosts,
+                                   uint64_t* dropped_datagrams) {
   SleepUntilInterrupted(kProbeMs);
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
-  const auto log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
+  const auto log = [&node](LogLevel level, const std::string& line) {
+    node.log().Write(level, kName, line);
+  };
   const auto control = NfsdControl::Start(options.control, exports, tables, hosts, log);
   if (!control.ok()) return control.status();
   const std::vector<SocketAddress> endpoints =
       ListenAddresses(node, static_cast<uint16_t>(options.control.service_port));
   absl::Status status = (*control)->Announce(endpoints);
-  if (status.ok()) Announce(options, **control, endpoints);
-  if (status.ok()) status = StayUntilInterrupted(node);
+  if (status.ok()) Announce(options, **control, *exports, endpoints);
+  if (status.ok()) {
+    ServiceActions actions{.name = kName};
+    if (!options.exports_file.empty()) {
+      actions.reload = [&] { return Reload(options, node, exports, server); };
+      actions.tick = [&] { CloseRemoved(exports, tables); };
+    }
+    status = StayUntilInterrupted(node, actions);
+  }
   *dropped_datagrams = (*control)->dropped_datagrams();
   return status;
 }
@@ -202,6 +262,10 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
     return absl::InvalidArgumentError(
         "--cores: open files and locks belong to one worker; give --core N");
   }
+  if (options.exports.empty() == options.exports_file.empty()) {
+    return absl::InvalidArgumentError(
+        "which directories? give either --export DIR:rw or --exports FILE");
+  }
   if (absl::Status status = nfs::ServedExports::CheckRights(); !status.ok()) return status;
   const nfs::LockLimits limits = RaiseFileLimit(options);
   auto hosts = nfs::MonitoredHosts::Open(InStateDirectory(
@@ -210,8 +274,9 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
       "nfsd.locks"));
   if (!hosts.ok()) return hosts.status();
   std::optional<nfs::LockTables> tables;
-  auto exports =
-      nfs::ServedExports::Open(options.exports, InStateDirectory(options.key_file, "nfsd.key"));
+  const auto read = ReadExportsOf(options);
+  if (!read.ok()) return read.status();
+  auto exports = nfs::ServedExports::Open(*read, InStateDirectory(options.key_file, "nfsd.key"));
   if (!exports.ok()) return exports.status();
   tables.emplace(**exports, limits);
   absl::StatusOr<std::unique_ptr<Node>> started = StartNode(options.port);
@@ -222,7 +287,13 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
     serve.port = static_cast<uint16_t>(options.control.service_port);
     serve.max_connections = static_cast<uint32_t>(options.max_connections);
     serve.max_connections_per_client = static_cast<uint32_t>(options.max_connections_per_client);
-    serve.log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
+    serve.max_exports = MaxExports(options);
+    serve.log = [&node](const std::string& line) {
+      node.log().Write(LogLevel::kInfo, kName, line);
+    };
+    serve.log_refusal = [&node](const std::string& line) {
+      node.log().Write(LogLevel::kWarning, kName, line);
+    };
     serve.has_failed = [&node](const SocketAddress& client) {
       return node.failures().TakeWritten(client);
     };
@@ -231,13 +302,14 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
   });
   if (!server.ok()) return server.status();
   if (limits.files < options.max_locks) {
-    std::fprintf(stderr,
-                 "the limit of open files is too low for --max-locks (see ulimit -Hn): clients can "
-                 "lock only %zu files in each export\n",
-                 limits.files);
+    WriteLog(LogLevel::kWarning, kName,
+             absl::StrFormat("the limit of open files is too low for --max-locks (see ulimit -Hn): "
+                             "clients can lock only %u files in each export",
+                             limits.files));
   }
-  const absl::Status status = ServeUntilInterrupted(options, node, exports->get(), &*tables,
-                                                    hosts->get(), &served->dropped_datagrams);
+  const absl::Status status =
+      ServeUntilInterrupted(options, node, exports->get(), server->get(), &*tables, hosts->get(),
+                            &served->dropped_datagrams);
   node.Run([&] {
     served->nfs = (*server)->counters();
     served->calls = served->nfs.calls();
@@ -269,7 +341,7 @@ absl::Status Report(const absl::Status& status, const Served& served) {
 int NfsdCommand(int argc, char** argv) {
   NfsdOptions nfsd;
   Options options(
-      "nfsd --export DIR [options]",
+      "nfsd --export DIR [options] | nfsd --exports FILE [options]",
       "Serves directories by NFS version 3 over RPC-over-RDMA, and MOUNT version 3, NLM version 4\n"
       "and NSM version 1 over the kernel's TCP and UDP, until SIGINT or SIGTERM. Needs root.");
   DeclarePortOptions(options, &nfsd.port);
@@ -282,6 +354,10 @@ int NfsdCommand(int argc, char** argv) {
                    nfsd.exports.push_back(*std::move(exported));
                    return absl::OkStatus();
                  });
+  options.Text("exports", "FILE",
+               "directories and clients, in the syntax of exports(5), instead of\n--export. "
+               "SIGHUP reads it again",
+               &nfsd.exports_file);
   options.Text("key-file", "FILE",
                absl::StrCat("key that seals file handles; created if missing (", kStateDirectory,
                             "/nfsd.key)"),
@@ -316,6 +392,7 @@ int NfsdCommand(int argc, char** argv) {
                  "register the services with this host's rpcbind while nfsd runs;\n"
                  "if the host has none, nfsd itself answers on port 111",
                  &control.rpcbind);
+  DeclareLogOption(options);
   options.Switch("json", "at the end, one JSON object on standard output", &nfsd.json);
   if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
     return Fail("nfsd", operands.status());

@@ -72,7 +72,10 @@ absl::StatusOr<NfsdControl::Service> NfsdControl::Serve(Calls* calls, uint64_t p
 
 // RFC 8267 section 5.1
 absl::Status NfsdControl::StartServices() {
-  mount_calls_ = std::make_unique<nfs::MountCalls>(exports_, log_);
+  const auto log = [this](LogLevel level) {
+    return [log = log_, level](const std::string& line) { log(level, line); };
+  };
+  mount_calls_ = std::make_unique<nfs::MountCalls>(exports_, log(LogLevel::kWarning));
   auto mount = Serve(mount_calls_.get(), options_.mount_port, "MOUNT", "--mount-port");
   if (!mount.ok()) return mount.status();
   mount_ = *std::move(mount);
@@ -82,7 +85,7 @@ absl::Status NfsdControl::StartServices() {
                                         .tables = tables_,
                                         .hosts = hosts_,
                                         .grace = std::chrono::seconds(options_.grace_s),
-                                        .log = log_});
+                                        .log = log(LogLevel::kError)});
   auto locks = Serve(lock_calls_.get(), options_.lock_port, "NLM", "--lock-port");
   if (!locks.ok()) return locks.status();
   locks_ = *std::move(locks);

@@ -21,6 +21,7 @@
 #include "oncrpc/tcp_service.h"
 #include "oncrpc/udp_service.h"
 #include "stack/engine/operator_command.h"
+#include "tools/common/log_format.h"
 #include "tools/common/registration.h"
 
 namespace pollux::tools {
@@ -39,7 +40,7 @@ struct ControlOptions {
 class NfsdControl {
  public:
   // Receives a line without its newline. Called on any thread; must not block.
-  using Log = std::function<void(const std::string& line)>;
+  using Log = std::function<void(LogLevel level, const std::string& line)>;
   // `exports` must outlive this object. `tables`, the lock tables of `exports`, and `hosts` must
   // outlive `exports`. The objects that `log` uses must exist until all work in the exports'
   // storage is done. AlreadyExists, with the option to use, if a port is in use.

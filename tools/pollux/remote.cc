@@ -40,7 +40,8 @@ std::optional<std::string> AddressConflict(Node& node) {
 absl::Status Explain(Node& node, absl::Status status) {
   const std::optional<std::string> conflict = AddressConflict(node);
   // Whoever claims the address of a command that did its work takes nothing from that.
-  if (conflict && status.ok()) node.log().Write(absl::StrCat("pollux: ", *conflict, "\n"));
+  if (conflict && status.ok())
+    node.log().Write(LogLevel::kWarning, "port", absl::StrCat("pollux: ", *conflict));
   // The command says what comes of this after all that its connections had to say.
   node.log().Flush();
   if (status.ok()) return status;

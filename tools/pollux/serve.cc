@@ -7,6 +7,7 @@
 #include "stack/transport/diagnostics/counters.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/listen_addresses.h"
+#include "tools/common/log_format.h"
 #include "tools/common/options.h"
 #include "tools/common/port_options.h"
 #include "tools/common/registration.h"
@@ -54,7 +55,9 @@ absl::Status Serve(const ServeOptions& options, ServedFiles* served) {
        .read_only = options.read_only,
        .max_connections = static_cast<uint32_t>(options.max_connections),
        .max_connections_per_client = static_cast<uint32_t>(options.max_connections_per_client),
-       .log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); }});
+       .log = [&node](const std::string& line) {
+         node.log().Write(LogLevel::kInfo, "serve", line);
+       }});
   if (!servers.ok()) return servers.status();
   SleepUntilInterrupted(kProbeMs);
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
@@ -65,9 +68,10 @@ absl::Status Serve(const ServeOptions& options, ServedFiles* served) {
     if (!registered.ok()) return registered.status();
     registration = *std::move(registered);
   }
-  std::fprintf(stderr, "serving %s at %s on %s\n", options.root.c_str(), ListOf(endpoints).c_str(),
-               Place(options.port.device).c_str());
-  const absl::Status status = StayUntilInterrupted(node);
+  WriteLog(LogLevel::kInfo, "serve",
+           absl::StrCat("serving ", options.root, " at ", ListOf(endpoints), " on ",
+                        Place(options.port.device)));
+  const absl::Status status = StayUntilInterrupted(node, {.name = "serve"});
   registration.reset();
   served->calls = (*servers)->calls();
   (*servers)->Disconnect();
@@ -93,6 +97,7 @@ int ServeCommand(int argc, char** argv) {
       kMaxConnections, &serve.max_connections_per_client);
   options.Switch("rpcbind", "register with this host's rpcbind while it runs (netids rdma, rdma6)",
                  &serve.rpcbind);
+  DeclareLogOption(options);
   options.Switch("json", "at the end, one JSON object on standard output", &serve.json);
   if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
     return Fail("serve", operands.status());

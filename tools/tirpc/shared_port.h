@@ -27,7 +27,9 @@ struct RpcPlace {
             .manager = &node->manager(),
             .keeps = node,
             .shared_poll = node->shared_poll(),
-            .log = [raw = node.get()](const std::string& line) { raw->log().Write(line + "\n"); }};
+            .log = [raw = node.get()](const std::string& line) {
+              raw->log().Write(tools::LogLevel::kInfo, "rpc", line);
+            }};
   }
 };
 
