@@ -85,6 +85,8 @@ class Endpoint {
   void Prefetch(bool sends) const;
 
   const QpDiagnostics& diagnostics() const { return diagnostics_; }
+  // Idle unless the queue pair is of type RC.
+  const RcRequester& requester() const { return rc_requester_; }
   // Returns true once after the queue pair has entered IBV_QPS_ERR because of an error in the
   // transport. The engine checks it after each call.
   bool TakeFailure() { return failed_ && std::exchange(failed_, false); }

@@ -122,14 +122,14 @@ class TopTest(CommandTest):
         terminal = self.terminal()
         lines = terminal.screen(lambda lines: any("ESTABLISHED" in line for line in lines))
         self.assertRegex(lines[0], "^pollux top: [12] process(es)?, every 0.3 s, by rate$")
-        self.assertIn("keys: r rate", lines[1])
+        self.assertIn("r:rate", lines[1])
         self.assertTrue(all(len(line) <= 120 for line in lines))
         terminal.press("n")
         terminal.screen(lambda lines: lines[0].endswith("by peer"))
         terminal.press(f"/{CLIENT}")
         terminal.screen(lambda lines: lines[1] == f"filter: {CLIENT}_")
         terminal.press("\n")
-        lines = terminal.screen(lambda lines: lines[1].startswith("keys:"))
+        lines = terminal.screen(lambda lines: lines[1].startswith("r:rate"))
         self.assertTrue(lines[0].endswith(f"only {CLIENT}"))
         terminal.press("\033")
         terminal.screen(lambda lines: lines[0].endswith("by peer"))
@@ -149,6 +149,46 @@ class TopTest(CommandTest):
             while True:
                 rest += os.read(terminal.master, 65536).decode()
         self.assertTrue(rest.endswith("\033[?25h\033[?1049l"), rest)
+
+    def test_selected_connection_shows_its_flight_recorder(self):
+        server, client = self.busy()
+        terminal = self.terminal("--sort", "peer")
+        pids = [str(run.process.pid) for run in (server, client)]
+        both = lambda lines: all(any(f" {pid} " in line and "ESTABLISHED" in line
+                                     for line in lines) for pid in pids)
+        terminal.screen(both)
+        selected = lambda lines: [line for line in lines if line.startswith(">")]
+        terminal.press("\033[B")
+        (first,) = selected(terminal.screen(selected))
+        terminal.press("\033[B\033[B")
+        lines = terminal.screen(
+            lambda lines: selected(lines) and selected(lines)[0].split()[1] != first.split()[1])
+        (second,) = selected(lines)
+        pid, peer = second.split()[1:3]
+        titles, row = ([re.split(" {2,}", line) for line in lines if needle in line][-1]
+                       for needle in ("RTT us", second.split()[2]))
+        self.assertGreater(float(row[titles.index("RTT us")]), 0)
+        self.assertGreater(int(row[titles.index("window")]), 0)
+        terminal.press("\n")
+        shown = re.compile(f"pollux top: flight recorder of process {pid}, queue pair [0-9]+, "
+                           f"peer {re.escape(peer)}$")
+        packets = lambda lines: sum("SEND" in line for line in lines)
+        lines = terminal.screen(lambda lines: shown.match(lines[0]) and packets(lines))
+        self.assertEqual(len(lines), 30)
+        # The last lines are shown first.
+        terminal.press("\033[A" * 70)
+        top = terminal.screen(lambda lines: shown.match(lines[0]) and lines[2] != "")
+        self.assertEqual(len(top), 30)
+        terminal.press("\n")
+        terminal.screen(lambda lines: selected(lines) and selected(lines)[0].split()[1] == pid)
+        terminal.press("\n")
+        terminal.screen(lambda lines: shown.match(lines[0]))
+        # It stays when its connection ends.
+        (client if pid == str(client.process.pid) else server).interrupt()
+        lines = terminal.screen(lambda lines: lines[0].endswith("; it has ended"))
+        self.assertGreater(packets(lines), 0)
+        terminal.press("q")
+        self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
 
     def test_an_interrupt_restores_the_terminal(self):
         self.busy()

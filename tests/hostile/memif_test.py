@@ -1,6 +1,7 @@
 """Tests the control socket of a memif port. Any process that may open it can write to it."""
 
 import contextlib
+import os
 import random
 import socket
 import struct
@@ -10,7 +11,12 @@ from tests.command.networks import NetworkTest
 from tests.hostile.victim import Bounded
 
 MESSAGE_BYTES = 128
-TYPES = range(10)  # ACK, HELLO, INIT, ADD_REGION, ADD_RING, CONNECT, CONNECTED, DISCONNECT, 2 more
+# None, ACK, HELLO, INIT, ADD_REGION, ADD_RING, CONNECT, CONNECTED, DISCONNECT, and another.
+TYPES = range(10)
+# Of device 0, in version 2.0.
+INIT = struct.pack("=HHIB", 3, 0x200, 0, 0).ljust(MESSAGE_BYTES, b"\0")
+# The flag that the client sends on it, ring 0, region 0, offset 0, 512 entries, no private header.
+ADD_RING = struct.pack("=HHHHIBH", 5, 1, 0, 0, 0, 9, 0).ljust(MESSAGE_BYTES, b"\0")
 
 
 class HostileMemifTest(Bounded, NetworkTest):
@@ -31,11 +37,16 @@ class HostileMemifTest(Bounded, NetworkTest):
         wait_for("the client's end", lambda: self.costs()[1] <= descriptors + 1)
         self.remember_costs()
 
-    def say(self, *messages):
+    @contextlib.contextmanager
+    def connect(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
-            # On a busy machine the server may be slow to accept.
-            control.settimeout(TIMEOUT_S)
+            # Waits while the server has not accepted others; with a time-out it would fail instead.
             control.connect(self.path)
+            control.settimeout(TIMEOUT_S)
+            yield control
+
+    def say(self, *messages):
+        with self.connect() as control:
             control.settimeout(0.05)
             for message in messages:
                 # The server may have hung up.
@@ -57,4 +68,32 @@ class HostileMemifTest(Bounded, NetworkTest):
         self.assertIsNone(self.server.process.poll(), self.server.stderr)
         self.check_service()
         self.check_costs("malformed messages")
+        self.stop(self.server)
+
+    def test_clients_that_leave_at_once_do_no_harm(self):
+        for _ in range(100):
+            with self.connect():
+                pass
+        self.check_service()
+        self.check_costs("clients that left at once")
+        self.stop(self.server)
+
+    def test_server_ends_while_clients_connect(self):
+        with contextlib.ExitStack() as stack:
+            for i in range(10):
+                client = stack.enter_context(self.connect())
+                if i % 2:
+                    client.close()
+            self.stop(self.server)
+
+    def test_client_that_reads_nothing_is_disconnected(self):
+        ring = os.eventfd(0)
+        self.addCleanup(os.close, ring)
+        with self.connect() as client:
+            client.send(INIT)
+            # Each message is answered, until no more answers fit into the socket.
+            with self.assertRaises(ConnectionError):
+                while True:
+                    socket.send_fds(client, [ADD_RING], [ring])
+        self.check_service()
         self.stop(self.server)

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,21 @@ absl::StatusOr<Sample> TakeSample(const ProcessChoice& choice) {
   return sample;
 }
 
+// The lines of a queue pair's flight recorder, oldest first. NotFound if it no longer exists.
+absl::StatusOr<std::vector<std::string>> TakeRecorder(const TopConnection& of) {
+  auto processes = LookForProcesses({.pid = of.pid});
+  if (!processes.ok()) return processes.status();
+  if (!processes->silent.empty()) return absl::UnavailableError(processes->silent.front().reason);
+  if (processes->answering.empty()) return absl::NotFoundError("the process has ended");
+  absl::StatusOr<Json> told = processes->answering.front()->Ask("recorder", absl::StrCat(of.qpn));
+  if (!told.ok()) return told.status();
+  std::vector<std::string> lines;
+  for (const Json& line : *told) {
+    if (line.is_string()) lines.push_back(line.get<std::string>());
+  }
+  return lines;
+}
+
 class Top {
  public:
   explicit Top(TopOptions options) : options_(std::move(options)) {}
@@ -70,8 +86,11 @@ class Top {
       SleepUntilInterrupted(static_cast<int>(options_.interval_s * 1000));
       if (Interrupted()) break;
       if (absl::Status status = Next(); !status.ok()) return status;
+      TopTables tables = Tables();
+      std::vector<std::string>& lines = tables.head;
+      lines.insert(lines.end(), tables.rows.begin(), tables.rows.end());
       absl::Status printed = PrintOut(
-          absl::StrCat(shown == 0 ? "" : "\n", Title(), "\n", absl::StrJoin(Lines(), "\n"), "\n"));
+          absl::StrCat(shown == 0 ? "" : "\n", Title(), "\n", absl::StrJoin(lines, "\n"), "\n"));
       if (!printed.ok()) return printed;
     }
     return absl::OkStatus();
@@ -121,14 +140,22 @@ class Top {
   absl::Status Next() {
     absl::StatusOr<Sample> sample = TakeSample(options_.processes);
     looked_at_ = sample.ok() ? sample->at : Clock::now();
+    if (is_recorder_shown_) UpdateRecorder();
     if (!sample.ok()) return sample.status();
     before_ = std::exchange(now_, *std::move(sample));
     return absl::OkStatus();
   }
 
-  std::vector<std::string> Lines() const {
+  TopTables Tables() const {
     const double seconds = std::chrono::duration<double>(now_.at - before_.at).count();
-    return TopLines(now_.json, before_.json, seconds, options_.choice);
+    return MakeTopTables(now_.json, before_.json, seconds, options_.choice);
+  }
+
+  // Of the selected connection. Keeps the last lines of one that has ended.
+  void UpdateRecorder() {
+    absl::StatusOr<std::vector<std::string>> lines = TakeRecorder(*selected_);
+    recorder_status_ = lines.status();
+    if (lines.ok()) recorder_ = *std::move(lines);
   }
 
   std::string Title() const {
@@ -148,27 +175,98 @@ class Top {
       size.ws_row = 24;
       size.ws_col = 80;
     }
-    std::vector<std::string> lines = {Title()};
-    lines.push_back(typing_ ? absl::StrCat("filter: ", Printable(options_.choice.filter), "_")
-                    : !error_.empty()
-                        ? error_
-                        : "keys: r rate, p packets, t retransmissions, a age, n peer, "
-                          "s state, / filter, q quit");
-    for (std::string& line : Lines()) lines.push_back(std::move(line));
+    const std::vector<std::string> lines = is_recorder_shown_
+                                               ? RecorderLines(size.ws_row, size.ws_col)
+                                               : TableLines(size.ws_row, size.ws_col);
     std::string text = "\033[H";
-    for (const std::string& line : Fit(std::move(lines), size.ws_row, size.ws_col)) {
+    for (const std::string& line : lines) {
       absl::StrAppend(&text, text.size() > 3 ? "\n" : "", line, "\033[K");
     }
     return PrintOut(absl::StrCat(text, "\033[J"));
   }
 
+  std::vector<std::string> TableLines(size_t rows, size_t columns) const {
+    TopTables tables = Tables();
+    std::vector<std::string> head = {Title()};
+    head.push_back(typing_ ? absl::StrCat("filter: ", Printable(options_.choice.filter), "_")
+                   : !error_.empty()
+                       ? error_
+                       : "r:rate p:packets t:resent a:age n:peer s:state /:filter Enter:recorder "
+                         "q:quit");
+    for (std::string& line : tables.head) head.push_back(std::move(line));
+    const size_t at = PlaceOfSelected(tables);
+    size_t first = 0;
+    if (at < tables.rows.size()) {
+      tables.rows[at].front() = '>';
+      const size_t room = rows - std::min(rows, head.size());
+      first = at < room ? 0 : at - room + 1;
+    }
+    return Fit(std::move(head), tables.rows, first, rows, columns);
+  }
+
+  std::vector<std::string> RecorderLines(size_t rows, size_t columns) const {
+    std::vector<std::string> head = {
+        absl::StrFormat("pollux top: flight recorder of process %u, queue pair %u, peer %s%s",
+                        selected_->pid, selected_->qpn, selected_->peer,
+                        absl::IsNotFound(recorder_status_) ? "; it has ended" : ""),
+        recorder_status_.ok() || absl::IsNotFound(recorder_status_)
+            ? "up, down:scroll Enter:back q:quit"
+            : std::string(recorder_status_.message())};
+    const size_t room = rows - std::min(rows, head.size());
+    const size_t first = recorder_.size() - std::min(recorder_.size(), room + scrolled_);
+    return Fit(std::move(head), recorder_, first, rows, columns);
+  }
+
+  // The number of rows if none is selected, or the selected connection has ended.
+  size_t PlaceOfSelected(const TopTables& tables) const {
+    if (!selected_) return tables.rows.size();
+    return static_cast<size_t>(std::ranges::find(tables.connections, *selected_) -
+                               tables.connections.begin());
+  }
+
+  void Move(bool down) {
+    if (is_recorder_shown_) {
+      if (!down) scrolled_ = std::min(scrolled_ + 1, recorder_.size());
+      if (down && scrolled_ > 0) --scrolled_;
+      return;
+    }
+    const TopTables tables = Tables();
+    if (tables.rows.empty()) return;
+    size_t at = PlaceOfSelected(tables);
+    if (at == tables.rows.size()) {
+      at = 0;
+    } else if (down) {
+      at = std::min(at + 1, tables.rows.size() - 1);
+    } else if (at > 0) {
+      --at;
+    }
+    selected_ = tables.connections[at];
+  }
+
+  void ShowRecorder() {
+    const TopTables tables = Tables();
+    if (tables.rows.empty()) return;
+    if (PlaceOfSelected(tables) == tables.rows.size()) Move(/*down=*/true);
+    is_recorder_shown_ = true;
+    scrolled_ = 0;
+    recorder_.clear();
+    UpdateRecorder();
+  }
+
   void Keys() {
-    char keys[64];
+    char keys[1024];  // so that no key of several bytes is cut
     const ssize_t bytes = read(STDIN_FILENO, keys, sizeof keys);
     if (bytes <= 0) quit_ = true;  // the terminal is gone
     for (ssize_t i = 0; i < bytes; ++i) {
       // An arrow or another key of several bytes.
-      if (keys[i] == '\033' && i + 1 < bytes) return;
+      if (keys[i] == '\033' && i + 1 < bytes) {
+        const bool is_up_or_down = i + 2 < bytes && (keys[i + 1] == '[' || keys[i + 1] == 'O') &&
+                                   (keys[i + 2] == 'A' || keys[i + 2] == 'B');
+        if (!is_up_or_down) return;
+        Move(/*down=*/keys[i + 2] == 'B');
+        i += 2;
+        continue;
+      }
       if (typing_) {
         Type(keys[i]);
       } else {
@@ -185,6 +283,12 @@ class Top {
       if (key == letter) options_.choice.sort = sort;
     }
     quit_ |= key == 'q';
+    const bool is_enter = key == '\n' || key == '\r';
+    if (is_recorder_shown_) {
+      is_recorder_shown_ = !is_enter && key != '\033';
+      return;
+    }
+    if (is_enter) ShowRecorder();
     if (key == '/') {
       typing_ = true;
       options_.choice.filter.clear();
@@ -211,6 +315,11 @@ class Top {
   Sample before_, now_;
   Clock::time_point looked_at_;  // later than now_.at if that look failed
   std::string error_;            // why there is no newer sample
+  std::optional<TopConnection> selected_;
+  bool is_recorder_shown_ = false;  // of selected_
+  std::vector<std::string> recorder_;
+  size_t scrolled_ = 0;           // lines below the screen
+  absl::Status recorder_status_;  // why there are no newer lines
   bool typing_ = false;
   bool quit_ = false;
 };
@@ -222,9 +331,10 @@ int TopCommand(int argc, char** argv) {
   Options options(
       "top [options]",
       "Shows cores, ports and connections of the pollux processes that run here, live: packets\n"
-      "and bytes per second, busy share, retransmissions, drops by reason.\n"
+      "and bytes per second, busy share, retransmissions, drops by reason, round-trip times.\n"
       "Keys: r, p, t, a, n, s sort by rate, packets, retransmissions, age, peer or state;\n"
-      "/ types a filter, Enter ends it, Esc removes it; q quits.");
+      "/ types a filter, Enter ends it, Esc removes it; the up and down arrows select a\n"
+      "connection, Enter shows its flight recorder; q quits.");
   options.Text("file-prefix", "NAME", "only processes of this name (pollux-PID)",
                &top.processes.file_prefix);
   options.Switch("batch", "print the tables, without a terminal", &top.batch);

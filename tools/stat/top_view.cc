@@ -35,6 +35,11 @@ std::string Short(double number) {
   return absl::StrFormat("%.0f", number);
 }
 
+// In microseconds: "9.7", "12642".
+std::string RoundTrip(uint64_t ns) {
+  return absl::StrFormat("%.*f", ns < 1'000'000 ? 1 : 0, static_cast<double>(ns) / 1000);
+}
+
 // The entry of `list` with the same number in the field `name` as `now`; null: it is new. For short
 // lists.
 const Json* Earlier(const Json& list, const Json& now, const char* name) {
@@ -50,9 +55,9 @@ double Growth(const Json& now, const Json* before, const std::string& name, doub
   return to <= from ? 0 : static_cast<double>(to - from) / seconds;
 }
 
-class TopTables {
+class TableMaker {
  public:
-  TopTables(const Json& before, double seconds, const TopChoice& choice)
+  TableMaker(const Json& before, double seconds, const TopChoice& choice)
       : before_(before), seconds_(seconds), choice_(choice) {}
 
   void Add(const Json& process) {
@@ -70,27 +75,37 @@ class TopTables {
     for (const Json& one : PartField(process, "connections")) {
       if (TextField(one, "state") == "LISTEN") continue;
       const auto found = earlier.find(Key(one));
-      AddConnection(pid, one, found == earlier.end() ? nullptr : found->second);
+      AddConnection(NumberField(process, "pid"), one,
+                    found == earlier.end() ? nullptr : found->second);
     }
   }
 
-  std::vector<std::string> Lines() {
+  TopTables Take() {
     std::ranges::stable_sort(rows_, {}, &Row::order);
+    TopTables tables;
     std::vector<Cells> cells;
-    for (Row& row : rows_) cells.push_back(std::move(row.cells));
+    for (Row& row : rows_) {
+      cells.push_back(std::move(row.cells));
+      tables.connections.push_back(row.connection);
+    }
     std::string drops;
     for (const auto& [reason, rate] : drops_) {
       if (rate > 0) absl::StrAppend(&drops, "  ", reason, " ", Short(rate), "/s");
     }
-    const std::string text =
+    const std::string head =
         absl::StrCat(Columns({"process", "worker", "CPU", "busy %", "port", "out/s", "in/s",
                               "out B/s", "in B/s", "resent/s", "drops/s"},
                              cores_),
-                     "  drops by reason:", drops.empty() ? "  none" : drops, "\n\n",
-                     Columns({"process", "peer", "state", "out B/s", "in B/s", "out/s", "in/s",
-                              "resent", "send queue", "receives", "age", "worker", "local"},
-                             cells));
-    return absl::StrSplit(text, '\n', absl::SkipEmpty());
+                     "  drops by reason:", drops.empty() ? "  none" : drops);
+    const std::string table =
+        Columns({"process", "peer", "state", "out B/s", "in B/s", "resent", "RTT us", "window",
+                 "out/s", "in/s", "send queue", "receives", "age", "worker", "local"},
+                cells);
+    tables.head = absl::StrSplit(head, '\n');
+    tables.rows = absl::StrSplit(table, '\n', absl::SkipEmpty());
+    tables.head.push_back(std::move(tables.rows.front()));
+    tables.rows.erase(tables.rows.begin());
+    return tables;
   }
 
  private:
@@ -102,6 +117,7 @@ class TopTables {
   struct Row {
     std::pair<double, std::string> order;
     Cells cells;
+    TopConnection connection;
   };
 
   double Drops(const Json& port, const Json* before) {
@@ -138,7 +154,8 @@ class TopTables {
     }
   }
 
-  void AddConnection(const std::string& pid, const Json& one, const Json* known) {
+  void AddConnection(uint64_t pid_number, const Json& one, const Json* known) {
+    const std::string pid = absl::StrCat(pid_number);
     const Json& qp = PartField(one, "queue_pair");
     const Json* const before = known == nullptr ? nullptr : &PartField(*known, "queue_pair");
     const auto rate = [&](const char* name) { return Growth(qp, before, name, seconds_); };
@@ -146,15 +163,23 @@ class TopTables {
     const double packets_out = rate("sent_pkts"), packets_in = rate("rcvd_pkts");
     const uint64_t resent =
         NumberField(qp, "retransmitted_pkts") + NumberField(qp, "retransmitted_responses");
+    const uint64_t round_trip_ns = NumberField(qp, "round_trip_ns");
     Row row;
+    row.connection = {.pid = pid_number,
+                      .worker = NumberField(one, "worker"),
+                      .comm_id = NumberField(one, "comm_id"),
+                      .qpn = NumberField(one, "qpn"),
+                      .peer = Printable(TextField(one, "peer"))};
     row.cells = {pid,
-                 Printable(TextField(one, "peer")),
+                 row.connection.peer,
                  TextField(one, "state"),
                  Short(out),
                  Short(in),
+                 Grouped(resent),
+                 round_trip_ns == 0 ? "" : RoundTrip(round_trip_ns),
+                 qp.contains("window_pkts") ? absl::StrCat(NumberField(qp, "window_pkts")) : "",
                  Short(packets_out),
                  Short(packets_in),
-                 Grouped(resent),
                  absl::StrCat(NumberField(qp, "send_queue")),
                  absl::StrCat(NumberField(qp, "receive_queue")),
                  Age(NumberField(one, "age_ms")),
@@ -202,19 +227,23 @@ std::optional<TopSort> ParseTopSort(const std::string& name) {
   return static_cast<TopSort>(found - kSortNames);
 }
 
-std::vector<std::string> TopLines(const Json& now, const Json& before, double seconds,
-                                  const TopChoice& choice) {
-  TopTables tables(before, seconds, choice);
-  for (const Json& process : PartField(now, "processes")) tables.Add(process);
-  return tables.Lines();
+TopTables MakeTopTables(const Json& now, const Json& before, double seconds,
+                        const TopChoice& choice) {
+  TableMaker maker(before, seconds, choice);
+  for (const Json& process : PartField(now, "processes")) maker.Add(process);
+  return maker.Take();
 }
 
-std::vector<std::string> Fit(std::vector<std::string> lines, size_t rows, size_t columns) {
-  if (lines.size() > rows) lines.resize(rows);
-  for (std::string& line : lines) {
+std::vector<std::string> Fit(std::vector<std::string> head, const std::vector<std::string>& body,
+                             size_t first, size_t rows, size_t columns) {
+  const size_t room = rows - std::min(rows, head.size());
+  first = std::min(first, body.size() - std::min(room, body.size()));
+  for (size_t i = first; i < std::min(body.size(), first + room); ++i) head.push_back(body[i]);
+  if (head.size() > rows) head.resize(rows);
+  for (std::string& line : head) {
     if (line.size() > columns) line.resize(columns);
   }
-  return lines;
+  return head;
 }
 
 }  // namespace pollux::tools

@@ -3,6 +3,7 @@
 #define POLLUX_TOOLS_STAT_TOP_VIEW_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -22,14 +23,30 @@ struct TopChoice {
   std::string filter;  // only connections with this text in their row; empty: all
 };
 
-// The lines of the tables. `now` and `before`: {"processes": [...]} with workers and connections
-// from GatherStat() and GatherConnections(), taken `seconds` apart.
-std::vector<std::string> TopLines(const nlohmann::ordered_json& now,
-                                  const nlohmann::ordered_json& before, double seconds,
-                                  const TopChoice& choice);
+struct TopConnection {
+  uint64_t pid = 0;
+  uint64_t worker = 0;
+  uint64_t comm_id = 0;
+  uint64_t qpn = 0;  // 0: none
+  std::string peer;
+  bool operator==(const TopConnection&) const = default;
+};
 
-// The part of `lines` that fits on a screen of this size.
-std::vector<std::string> Fit(std::vector<std::string> lines, size_t rows, size_t columns);
+struct TopTables {
+  std::vector<std::string> head;  // cores, drops, and the titles of the connections' columns
+  std::vector<std::string> rows;  // one per connection, in order
+  std::vector<TopConnection> connections;  // of the rows
+};
+
+// `now` and `before`: {"processes": [...]} with workers and connections from GatherStat() and
+// GatherConnections(), taken `seconds` apart.
+TopTables MakeTopTables(const nlohmann::ordered_json& now, const nlohmann::ordered_json& before,
+                        double seconds, const TopChoice& choice);
+
+// The part of `head` and of `body` below it that fits on a screen of this size; the first line of
+// `body` is that with number `first`, or an earlier one if the screen has room for it.
+std::vector<std::string> Fit(std::vector<std::string> head, const std::vector<std::string>& body,
+                             size_t first, size_t rows, size_t columns);
 
 }  // namespace pollux::tools
 

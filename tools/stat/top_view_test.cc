@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace pollux::tools {
@@ -17,12 +18,15 @@ Json Connection(uint64_t id, const std::string& peer, uint64_t sent_bytes, uint6
           {"peer", peer},
           {"state", "ESTABLISHED"},
           {"worker", 0u},
+          {"qpn", 100 + id},
           {"age_ms", age_ms},
           {"queue_pair",
            {{"sent_bytes", sent_bytes},
             {"sent_pkts", sent_bytes / 1000},
             {"rcvd_bytes", 0u},
             {"retransmitted_pkts", id},
+            {"round_trip_ns", id * 1'500},
+            {"window_pkts", 64u},
             {"send_queue", 3u},
             {"receive_queue", 64u}}}};
 }
@@ -53,8 +57,12 @@ Json Snapshot(uint64_t n) {
            Connection(3, "192.0.2.7:3", n * 3'000, 7'000)}}}}}};
 }
 
+std::string Text(const TopTables& tables) {
+  return absl::StrCat(absl::StrJoin(tables.head, "\n"), "\n", absl::StrJoin(tables.rows, "\n"));
+}
+
 std::string View(const TopChoice& choice) {
-  return absl::StrJoin(TopLines(Snapshot(300), Snapshot(100), 2, choice), "\n");
+  return Text(MakeTopTables(Snapshot(300), Snapshot(100), 2, choice));
 }
 
 bool Shows(const std::string& text, const std::string& part) {
@@ -83,6 +91,35 @@ TEST(TopTest, ConnectionsAreShownWithTheirRates) {
   const std::string view = View({});
   EXPECT_TRUE(Shows(view, "192.0.2.8:2  ESTABLISHED     500k")) << view;
   EXPECT_FALSE(Shows(view, "LISTEN")) << view;
+  EXPECT_TRUE(Shows(view, "resent  RTT us  window  out/s  in/s  send queue")) << view;
+  EXPECT_TRUE(Shows(view, "2     3.0      64    500     0")) << view;
+}
+
+TEST(TopTest, RoundTripAndWindowAreBlankUntilTheyAreKnown) {
+  Json now = Snapshot(300);
+  Json& qp = now["processes"][0]["connections"][1]["queue_pair"];
+  qp["round_trip_ns"] = 0u;
+  qp.erase("window_pkts");
+  const std::string view = Text(MakeTopTables(now, Snapshot(100), 2, {.filter = "192.0.2.9"}));
+  EXPECT_TRUE(Shows(view, "     1                    100     0")) << view;
+}
+
+TEST(TopTest, LongRoundTripsHaveNoFraction) {
+  Json now = Snapshot(300);
+  now["processes"][0]["connections"][1]["queue_pair"]["round_trip_ns"] = 12'641'600u;
+  const std::string view = Text(MakeTopTables(now, Snapshot(100), 2, {.filter = "192.0.2.9"}));
+  EXPECT_TRUE(Shows(view, "     1   12642      64")) << view;
+}
+
+TEST(TopTest, EachRowHasItsConnection) {
+  const TopTables tables = MakeTopTables(Snapshot(300), Snapshot(100), 2, {});
+  ASSERT_EQ(tables.rows.size(), 3u);
+  EXPECT_EQ(
+      tables.connections,
+      (std::vector<TopConnection>{{.pid = 4711, .comm_id = 2, .qpn = 102, .peer = "192.0.2.8:2"},
+                                  {.pid = 4711, .comm_id = 3, .qpn = 103, .peer = "192.0.2.7:3"},
+                                  {.pid = 4711, .comm_id = 1, .qpn = 101, .peer = "192.0.2.9:1"}}));
+  EXPECT_TRUE(Shows(tables.rows[0], "192.0.2.8"));
 }
 
 TEST(TopTest, ConnectionsAreSortedByEachOrder) {
@@ -101,13 +138,15 @@ TEST(TopTest, OnlyConnectionsThatMatchTheFilterAreShown) {
 }
 
 TEST(TopTest, NewConnectionsHaveARateOfZero) {
-  const std::string view = absl::StrJoin(TopLines(Snapshot(300), Json::object(), 2, {}), "\n");
+  const std::string view = Text(MakeTopTables(Snapshot(300), Json::object(), 2, {}));
   EXPECT_TRUE(Shows(view, "192.0.2.8:2  ESTABLISHED        0")) << view;
   EXPECT_TRUE(Shows(view, "drops by reason:  none"));
 }
 
 TEST(TopTest, AnEmptySnapshotHasOnlyHeaders) {
-  EXPECT_EQ(TopLines(Json::object(), Json::object(), 0, {}).size(), 3u);
+  const TopTables tables = MakeTopTables(Json::object(), Json::object(), 0, {});
+  EXPECT_EQ(tables.head.size(), 3u);
+  EXPECT_TRUE(tables.rows.empty());
 }
 
 TEST(TopSortTest, SortNamesRoundTrip) {
@@ -119,9 +158,16 @@ TEST(TopSortTest, SortNamesRoundTrip) {
 }
 
 TEST(FitTest, LinesAreCutToTheScreen) {
-  EXPECT_EQ(Fit({"abc", "d", "e"}, 2, 2), (std::vector<std::string>{"ab", "d"}));
-  EXPECT_EQ(Fit({"abc"}, 5, 80), std::vector<std::string>{"abc"});
-  EXPECT_TRUE(Fit({"abc"}, 0, 0).empty());
+  EXPECT_EQ(Fit({"abc", "d"}, {"e"}, 0, 2, 2), (std::vector<std::string>{"ab", "d"}));
+  EXPECT_EQ(Fit({"abc"}, {"d"}, 0, 5, 80), (std::vector<std::string>{"abc", "d"}));
+  EXPECT_TRUE(Fit({"abc"}, {"d"}, 0, 0, 0).empty());
+}
+
+TEST(FitTest, TheBodyIsScrolledAsFarAsItReaches) {
+  const std::vector<std::string> body = {"0", "1", "2", "3"};
+  EXPECT_EQ(Fit({"h"}, body, 1, 3, 80), (std::vector<std::string>{"h", "1", "2"}));
+  EXPECT_EQ(Fit({"h"}, body, 3, 3, 80), (std::vector<std::string>{"h", "2", "3"}));
+  EXPECT_EQ(Fit({"h"}, body, 3, 9, 80).size(), 5u);
 }
 
 }  // namespace

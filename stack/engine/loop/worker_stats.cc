@@ -121,6 +121,10 @@ bool WorkerStats::CollectQp(const StatsQuery& query, Stats* stats) const {
   }
   stats->Set("send_queue", uint64_t{qp.sq_tail() - qp.sq_head()});
   stats->Set("receive_queue", uint64_t{qp.rq_depth()});
+  if (qp.type() == IBV_QPT_RC) {
+    stats->Set("round_trip_ns", endpoint->requester().round_trip().smoothed_ns());
+    stats->Set("window_pkts", uint64_t{endpoint->requester().window().packets()});
+  }
   TellCounters(endpoint->diagnostics().counters(), stats);
   return true;
 }

@@ -89,6 +89,8 @@ TEST_F(WorkerStatsTest, FieldsAndRecorderOfAQueuePairAreReported) {
   EXPECT_EQ(Text(told["type"]), "RC");
   EXPECT_EQ(Text(told["state"]), "RESET");
   EXPECT_EQ(Number(told["retransmitted_pkts"]), 0u);
+  EXPECT_EQ(Number(told["round_trip_ns"]), 0u) << "nothing was sent yet";
+  EXPECT_EQ(Number(told["window_pkts"]), 128u);
   Stats none;
   EXPECT_FALSE(worker_->Collect({.topic = "qp"}, &none)) << "which?";
   EXPECT_FALSE(worker_->Collect({.topic = "qp", .object = qp->qpn().value ^ 1u << 14}, &none))

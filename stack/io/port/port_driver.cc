@@ -2,6 +2,7 @@
 
 #include <linux/if_packet.h>
 #include <net/if.h>
+#include <rte_interrupts.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -257,3 +258,19 @@ Descriptors DriverDescriptors(Driver driver) {
 }
 
 }  // namespace pollux::io
+
+// Stands for sendmsg() in all that is linked with this library (--wrap in BUILD.bazel), for the
+// sake of the memif driver, the only one to call it on the interrupt thread. If its first message
+// to a client cannot be sent, the driver closes a socket for which it has registered a callback,
+// and the interrupt thread ends the process when it next waits for that descriptor. So a client
+// that is gone is reported as served: the driver finds the end when it reads, and then removes the
+// callback first. A client that does not read may not stop the thread either.
+extern "C" ssize_t __real_sendmsg(int fd, const msghdr* message, int flags);
+extern "C" ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
+  if (rte_thread_is_intr() == 0) return __real_sendmsg(fd, message, flags);
+  const ssize_t sent = __real_sendmsg(fd, message, flags | MSG_DONTWAIT);
+  if (sent >= 0 || (errno != EPIPE && errno != ECONNRESET)) return sent;
+  ssize_t bytes = 0;
+  for (size_t i = 0; i < message->msg_iovlen; ++i) bytes += message->msg_iov[i].iov_len;
+  return bytes;
+}

@@ -75,6 +75,10 @@ class RcRequester {
   }
   void OnDeadline(PollContext& context);
 
+  // For statistics.
+  const RttEstimator& round_trip() const { return rtt_; }
+  const InFlightWindow& window() const { return flight_; }
+
   // As Endpoint::Prefetch().
   void Prefetch() const { PrefetchLines(this, &repairs_); }
 
