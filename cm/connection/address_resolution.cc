@@ -80,6 +80,10 @@ absl::Status AddressResolution::Listen(CmConnection& connection, uint16_t port, 
     return absl::InvalidArgumentError(
         absl::StrCat("listen: port ", port, ", but bound to port ", connection.local().port));
   }
+  if (!context_.table.ports().MayListen(connection)) {
+    return absl::AlreadyExistsError(absl::StrCat("listen: ", ToString(connection.local()),
+                                                 " is in use by another program"));
+  }
   if (connection.reuses_address && !context_.table.ports().IsAlone(connection)) {
     return absl::AlreadyExistsError(absl::StrCat("listen: another identifier is bound to ",
                                                  ToString(connection.local()), " too"));

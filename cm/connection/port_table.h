@@ -34,12 +34,17 @@ class PortTable {
   // Binds in the connection's port space. Returns false if the port is in use at that address or at
   // any address, unless both connections share it (CmConnection::reuses_address).
   bool Bind(CmConnection& connection, const SocketAddress& local);
+  // Whether no other process has the connection's port; claims it unless Bind() has done so.
+  bool MayListen(CmConnection& connection) {
+    return connection.has_claim || Claim(connection, connection.local().port);
+  }
   // Whether no other connection is bound to the same address and port.
   bool IsAlone(const CmConnection& connection) const;
-  // Binds to a random free port among the ephemeral ports of this manager. Returns false if there
-  // is none. A connection that will not listen may have the port of another process, since nothing
-  // is addressed to it.
+  // Whether a connection may listen later. If not, its port may be that of a connection of another
+  // process, since nothing is addressed to it.
   enum class Use : bool { kMayListen, kConnects };
+  // Binds to a random free port among the ephemeral ports of this manager. Returns false if there
+  // is none.
   bool BindEphemeral(CmConnection& connection, const Gid& address, Random& random,
                      Use use = Use::kMayListen);
   // Releases the connection's port, if it has one.

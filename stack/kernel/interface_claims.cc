@@ -87,7 +87,9 @@ absl::Status InterfaceClaims::ClaimParts(uint32_t first, uint32_t count) {
 }
 
 InterfaceClaims::Owner InterfaceClaims::OwnerOfProcessId(uint8_t process_id) const {
-  if (process_id == first_part_) return Owner::kThisProcess;
+  if (process_id >= first_part_ && process_id - first_part_ < parts_.size()) {
+    return Owner::kThisProcess;  // perhaps of a process that had this part before
+  }
   return NameClaim::IsTaken(NameOfPart(process_id)) ? Owner::kOtherProcess : Owner::kNobody;
 }
 

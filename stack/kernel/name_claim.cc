@@ -45,8 +45,10 @@ absl::StatusOr<NameClaim> NameClaim::Take(const std::string& name) {
 bool NameClaim::IsTaken(const std::string& name) {
   const Fd fd = OpenSocket();
   const Address address = AddressOf(name);
-  return fd.get() >= 0 &&
-         connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.name), address.bytes) == 0;
+  // Without a descriptor, or if the call is not allowed, it may be taken.
+  return fd.get() < 0 ||
+         connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.name), address.bytes) == 0 ||
+         errno != ECONNREFUSED;
 }
 
 }  // namespace pollux::kernel

@@ -16,7 +16,7 @@ class NameClaim {
  public:
   // AlreadyExists if a process holds the name, this one included.
   static absl::StatusOr<NameClaim> Take(const std::string& name);
-  // Whether a process holds the name, this one included.
+  // Whether a process holds the name, this one included. True if the kernel does not say.
   static bool IsTaken(const std::string& name);
 
   int fd() const { return fd_.get(); }
