@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
-// What the server always does, or what has no meaning without TCP and UDP for NFS itself.
+// The server always has the effect of these options, or they mean nothing for NFS over RDMA.
 constexpr std::array<absl::string_view, 14> kAlways = {
     "sync",     "wdelay",       "no_wdelay",        "hide",     "nocrossmnt",
     "insecure", "secure_locks", "no_subtree_check", "auth_nlm", "no_acl",

@@ -17,7 +17,7 @@ class Exported(SharedInterface):
         self.export.mkdir()
 
     def nfsd_argv(self, *arguments, export=None, exports=None):
-        """Returns a command line that serves `export`, or what is in the file `exports`."""
+        """Returns a command line that serves `export`, or those that the file `exports` lists."""
         served = ("--exports", exports) if exports else ("--export", export or f"{self.export}:rw")
         return ("nfsd", "--netdev", "wire", *served, "--key-file", self.directory / "key",
                 "--idle", "sleep", *arguments)

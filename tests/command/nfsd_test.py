@@ -156,7 +156,7 @@ class ExportsFileTest(Mounting):
                     "SIGHUP: serving 2 exports")
         self.assertEqual(self.mount(str(self.other))[0], 0)
 
-        # One line says what is wrong; everything remains.
+        # An invalid file gets one error line, and the exports stay as they are.
         before = len(server.stderr)
         self.reload(server, f"{self.export} *(rw)\n\n{self.other} *(rw)\n", "nothing changed")
         self.assertIn(f"pollux nfsd: SIGHUP: nothing changed: {self.file}:3: ",

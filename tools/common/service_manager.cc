@@ -1,9 +1,9 @@
 #include "tools/common/service_manager.h"
 
 #include <systemd/sd-daemon.h>
-#include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -31,10 +31,9 @@ ServiceManager::ServiceManager(Node* node) : node_(node), heartbeat_ms_(kMaxHear
 ServiceManager::~ServiceManager() { sd_notify(0, "STOPPING=1"); }
 
 void ServiceManager::Reloading() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const uint64_t now_us =
-      static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+  // CLOCK_MONOTONIC, as sd_notify(3) wants it.
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const auto now_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
   sd_notify(0, absl::StrCat("RELOADING=1\nMONOTONIC_USEC=", now_us).c_str());
 }
 

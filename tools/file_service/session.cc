@@ -23,6 +23,7 @@ absl::Status StayUntilInterrupted(Node& node, const ServiceActions& actions) {
   while (!Interrupted() && status.ok()) {
     SleepUntilInterrupted(manager.heartbeat_ms());
     manager.Heartbeat();
+    status = node.device().port().CheckInterface();
     if (reloading.valid()) {
       if (reloading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
       if (const absl::Status reloaded = reloading.get(); !reloaded.ok()) {
@@ -42,7 +43,6 @@ absl::Status StayUntilInterrupted(Node& node, const ServiceActions& actions) {
       // The resolver may take longer than the watchdog waits.
       reloading = std::async(std::launch::async, actions.reload);
     }
-    status = node.device().port().CheckInterface();
   }
   return status;
 }

@@ -264,7 +264,7 @@ Descriptors DriverDescriptors(Driver driver) {
 // to a client cannot be sent, the driver closes a socket for which it has registered a callback,
 // and the interrupt thread ends the process when it next waits for that descriptor. So a client
 // that is gone is reported as served: the driver finds the end when it reads, and then removes the
-// callback first. A client that does not read may not stop the thread either.
+// callback first. Nor may a client that does not read block the thread.
 extern "C" ssize_t __real_sendmsg(int fd, const msghdr* message, int flags);
 extern "C" ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
   if (rte_thread_is_intr() == 0) return __real_sendmsg(fd, message, flags);
