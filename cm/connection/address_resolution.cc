@@ -1,7 +1,6 @@
 #include "cm/connection/address_resolution.h"
 
 #include <cerrno>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,16 +13,17 @@ absl::Status AddressResolution::Bind(CmConnection& connection, const SocketAddre
                                             " is not at an address of this device; all zeros "
                                             "stand for any"));
   }
-  if (local.port != 0) {
-    if (context_.table.ports().Bind(connection, local)) return absl::OkStatus();
+  PortTable& ports = context_.table.ports();
+  const absl::Status status =
+      local.port != 0
+          ? ports.Bind(connection, local)
+          : ports.BindEphemeral(connection, local.address, context_.environment->random(), use);
+  if (status.ok()) return status;
+  if (absl::IsAlreadyExists(status)) {
     return absl::AlreadyExistsError(
         absl::StrCat("bind: ", ToString(local), " is in use; choose another port"));
   }
-  if (context_.table.ports().BindEphemeral(connection, local.address,
-                                           context_.environment->random(), use)) {
-    return absl::OkStatus();
-  }
-  return absl::ResourceExhaustedError("bind: all ephemeral ports are in use");
+  return absl::Status(status.code(), absl::StrCat("bind: ", status.message()));
 }
 
 absl::Status AddressResolution::BindAddr(CmConnection& connection, const SocketAddress& local) {
@@ -48,16 +48,9 @@ absl::Status AddressResolution::SetIpv6Only(CmConnection& connection, bool only)
     return absl::FailedPreconditionError(
         "IPv6 only: set it before the identifier listens or connects");
   }
-  const bool before = std::exchange(connection.ipv6_only, only);
-  if (before == only || !connection.has_port) return absl::OkStatus();
-  PortTable& ports = context_.table.ports();
-  const SocketAddress local = connection.local();
-  ports.Release(connection);
-  if (ports.Bind(connection, local)) return absl::OkStatus();
-  connection.ipv6_only = before;
-  ports.Bind(connection, local);
+  if (context_.table.ports().SetIpv6Only(connection, only)) return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrCat("IPv6 only: another identifier has ",
-                                               ToString(local),
+                                               ToString(connection.local()),
                                                "; set it before the identifier is bound"));
 }
 
@@ -80,9 +73,10 @@ absl::Status AddressResolution::Listen(CmConnection& connection, uint16_t port, 
     return absl::InvalidArgumentError(
         absl::StrCat("listen: port ", port, ", but bound to port ", connection.local().port));
   }
-  if (!context_.table.ports().MayListen(connection)) {
-    return absl::AlreadyExistsError(absl::StrCat("listen: ", ToString(connection.local()),
-                                                 " is in use by another program"));
+  if (const absl::Status status = context_.table.ports().Claim(connection); !status.ok()) {
+    if (!absl::IsAlreadyExists(status)) return status;
+    return absl::AlreadyExistsError(
+        absl::StrCat("listen: ", ToString(connection.local()), " is in use by another program"));
   }
   if (connection.reuses_address && !context_.table.ports().IsAlone(connection)) {
     return absl::AlreadyExistsError(absl::StrCat("listen: another identifier is bound to ",
@@ -116,6 +110,9 @@ absl::Status AddressResolution::ResolveAddr(CmConnection& connection,
   if (!connection.has_port) {
     absl::Status status = Bind(connection, {}, PortTable::Use::kConnects);
     if (!status.ok()) return status;
+  } else if (connection.local().port >= PortTable::kFirstEphemeral) {
+    // Nothing will be addressed to it. A claim costs a descriptor.
+    context_.table.ports().ReleaseClaim(connection);
   }
   connection.mutable_local().address = *source;
   connection.mutable_peer() = destination;

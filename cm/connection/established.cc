@@ -4,6 +4,8 @@ namespace pollux::cm {
 
 void Established::Enter(CmConnection& connection) {
   half_open_.Leave(connection);
+  // The peer will not repeat its request.
+  if (!connection.has_port) context_.table.ports().ReleaseClaim(connection);
   connection.state = State::kEstablished;
   teardown_.KeepDreq(connection);
   others_.TellOfPeersQp(connection);

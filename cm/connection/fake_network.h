@@ -67,10 +67,12 @@ class FakeNetwork {
 
 class FakeEnvironment final : public Environment {
  public:
-  FakeEnvironment(FakeNetwork* network, Gid address, Shard shard = {})
+  FakeEnvironment(FakeNetwork* network, Gid address, Shard shard = {},
+                  kernel::InterfaceClaims* claims = nullptr)
       : addresses{address},
         network_(network),
         shard_(shard),
+        claims_(claims),
         wheel_(network->now_ns),
         random_(network->random.Next64()) {
     network->environments_.push_back(this);
@@ -93,6 +95,7 @@ class FakeEnvironment final : public Environment {
   void SetClient(Client* client) override { client_ = client; }
   void Wake() override {}  // it is polled in every step anyway
   Shard shard() const override { return shard_; }
+  kernel::InterfaceClaims* claims() const override { return claims_; }
   // Posts to another environment of the same address.
   bool Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) override;
   const Gid& address() const { return addresses[0]; }
@@ -143,6 +146,7 @@ class FakeEnvironment final : public Environment {
 
   FakeNetwork* network_;
   const Shard shard_;
+  kernel::InterfaceClaims* const claims_;
   Client* client_ = nullptr;
   engine::TimingWheel wheel_;
   Random random_;

@@ -31,12 +31,14 @@ struct Seen {
 // One host: a manager, the identifier under test, its queue pair, and the events that it received.
 class Host {
  public:
-  // `shard`: the manager's place if the host has several.
-  Host(FakeNetwork* network, uint8_t number, const ManagerConfig& config = {}, Shard shard = {})
+  // `shard`: the manager's place if the host has several. `claims`: of its process, if several
+  // share the interface; not owned.
+  Host(FakeNetwork* network, uint8_t number, const ManagerConfig& config = {}, Shard shard = {},
+       kernel::InterfaceClaims* claims = nullptr)
       : address(Gid::FromIpv4(0xC0000200 + number)),
         network_(network),
         qpn_(number * 0x1000u + shard.index * 0x100u) {
-    auto environment = std::make_unique<FakeEnvironment>(network, address, shard);
+    auto environment = std::make_unique<FakeEnvironment>(network, address, shard, claims);
     env = environment.get();
     manager = std::make_unique<ManagerImpl>(std::move(environment), config);
   }

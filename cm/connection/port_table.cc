@@ -35,11 +35,17 @@ bool PortTable::IsFree(const CmConnection& connection, const SocketAddress& loca
   });
 }
 
-bool PortTable::Claim(CmConnection& connection, uint16_t port) {
-  if (claims_ == nullptr) return true;
+absl::Status PortTable::Claim(CmConnection& connection, uint16_t port) {
+  if (claims_ == nullptr || connection.has_claim) return absl::OkStatus();
   const ServiceId service{connection.port_space(), port};
-  connection.has_claim = claims_->ClaimService(service.ToWire()).ok();
-  return connection.has_claim;
+  absl::Status status = claims_->ClaimService(service.ToWire());
+  connection.has_claim = status.ok();
+  return status;
+}
+
+void PortTable::ReleaseClaim(CmConnection& connection) {
+  if (!std::exchange(connection.has_claim, false)) return;
+  claims_->ReleaseService(ServiceId{connection.port_space(), connection.local().port}.ToWire());
 }
 
 void PortTable::Add(CmConnection& connection, const SocketAddress& local) {
@@ -49,36 +55,49 @@ void PortTable::Add(CmConnection& connection, const SocketAddress& local) {
   connection.has_port = true;
 }
 
-bool PortTable::Bind(CmConnection& connection, const SocketAddress& local) {
-  if (!IsFree(connection, local, Sharing::kAsSaid) || !Claim(connection, local.port)) return false;
-  Add(connection, local);
-  return true;
+absl::Status PortTable::Bind(CmConnection& connection, const SocketAddress& local) {
+  if (!IsFree(connection, local, Sharing::kAsSaid)) {
+    return absl::AlreadyExistsError("the port is in use");
+  }
+  absl::Status status = Claim(connection, local.port);
+  if (status.ok()) Add(connection, local);
+  return status;
+}
+
+bool PortTable::SetIpv6Only(CmConnection& connection, bool only) {
+  const bool before = std::exchange(connection.ipv6_only, only);
+  if (!connection.has_port || IsFree(connection, connection.local(), Sharing::kAsSaid)) return true;
+  connection.ipv6_only = before;
+  return false;
 }
 
 bool PortTable::IsAlone(const CmConnection& connection) const {
   return IsFree(connection, connection.local(), Sharing::kNone);
 }
 
-bool PortTable::BindEphemeral(CmConnection& connection, const Gid& address, Random& random,
-                              Use use) {
+absl::Status PortTable::BindEphemeral(CmConnection& connection, const Gid& address, Random& random,
+                                      Use use) {
   const uint32_t own = kEphemerals / shard_.count;
   const uint64_t start = random.Below(own);
   for (uint32_t tried = 0; tried < own; ++tried) {
     const uint64_t chosen = (start + tried) % own * shard_.count + shard_.index;
     const auto port = static_cast<uint16_t>(kFirstEphemeral + chosen);
     if (!IsFree(connection, {address, port}, Sharing::kNone)) continue;
-    if (use == Use::kMayListen && !Claim(connection, port)) continue;
+    if (use == Use::kMayListen) {
+      const absl::Status status = Claim(connection, port);
+      if (absl::IsAlreadyExists(status)) continue;
+      if (!status.ok()) return status;
+    }
     Add(connection, {address, port});
-    return true;
+    return absl::OkStatus();
   }
-  return false;
+  return absl::ResourceExhaustedError("all ephemeral ports are in use");
 }
 
 void PortTable::Release(CmConnection& connection) {
-  if (!connection.has_port) return;
-  connection.has_port = false;
+  ReleaseClaim(connection);
+  if (!std::exchange(connection.has_port, false)) return;
   const uint64_t service = ServiceId{connection.port_space(), connection.local().port}.ToWire();
-  if (std::exchange(connection.has_claim, false)) claims_->ReleaseService(service);
   const auto it = bindings_.find(service);
   std::erase_if(it->second,
                 [&](const Binding& binding) { return binding.connection == &connection; });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "cm/connection/connection.h"
 #include "cm/gsi/shard.h"
 #include "cm/wire/service_id.h"
@@ -31,23 +32,29 @@ class PortTable {
   explicit PortTable(Shard shard = {}, kernel::InterfaceClaims* claims = nullptr)
       : shard_(shard), claims_(claims) {}
 
-  // Binds in the connection's port space. Returns false if the port is in use at that address or at
-  // any address, unless both connections share it (CmConnection::reuses_address).
-  bool Bind(CmConnection& connection, const SocketAddress& local);
-  // Whether no other process has the connection's port; claims it unless Bind() has done so.
-  bool MayListen(CmConnection& connection) {
-    return connection.has_claim || Claim(connection, connection.local().port);
+  // Binds in the connection's port space. AlreadyExists if the port is in use at that address or at
+  // any address, unless both connections share it (CmConnection::reuses_address). May fail for want
+  // of a descriptor, too.
+  absl::Status Bind(CmConnection& connection, const SocketAddress& local);
+  // Claims the connection's port, unless it has the claim already, so that requests to it come to
+  // this process: of one that is about to listen, and of one that a request has made, which may
+  // outlive its listener. AlreadyExists if another process has it.
+  absl::Status Claim(CmConnection& connection) {
+    return Claim(connection, connection.local().port);
   }
+  void ReleaseClaim(CmConnection& connection);
+  // Sets CmConnection::ipv6_only. Returns false, without setting it, if the port is in use then.
+  bool SetIpv6Only(CmConnection& connection, bool only);
   // Whether no other connection is bound to the same address and port.
   bool IsAlone(const CmConnection& connection) const;
   // Whether a connection may listen later. If not, its port may be that of a connection of another
   // process, since nothing is addressed to it.
   enum class Use : bool { kMayListen, kConnects };
-  // Binds to a random free port among the ephemeral ports of this manager. Returns false if there
-  // is none.
-  bool BindEphemeral(CmConnection& connection, const Gid& address, Random& random,
-                     Use use = Use::kMayListen);
-  // Releases the connection's port, if it has one.
+  // Binds to a random free port among the ephemeral ports of this manager. ResourceExhausted if
+  // there is none.
+  absl::Status BindEphemeral(CmConnection& connection, const Gid& address, Random& random,
+                             Use use = Use::kMayListen);
+  // Releases the connection's port and its claim, if it has them.
   void Release(CmConnection& connection);
 
   // Finds the listener for requests to `address`: preferably one bound to this address, then one
@@ -64,8 +71,7 @@ class PortTable {
   enum class Sharing : bool { kNone, kAsSaid };
 
   bool IsFree(const CmConnection& connection, const SocketAddress& local, Sharing sharing) const;
-  // Returns false if another process has the port.
-  bool Claim(CmConnection& connection, uint16_t port);
+  absl::Status Claim(CmConnection& connection, uint16_t port);
   void Add(CmConnection& connection, const SocketAddress& local);
 
   const Shard shard_;

@@ -1,9 +1,15 @@
 #include "cm/connection/port_table.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <memory>
 #include <vector>
+
+#include "cm/connection/manager_fixture.h"
+#include "cm/wire/service_id.h"
+#include "stack/kernel/interface_claims.h"
 
 namespace pollux::cm {
 namespace {
@@ -29,41 +35,41 @@ class PortTableTest : public testing::Test {
 };
 
 TEST_F(PortTableTest, ABoundPortConflictsWithItsAddressAndTheWildcard) {
-  EXPECT_TRUE(table.Bind(New(), {kFirstGid, 7}));
-  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7}));
-  EXPECT_FALSE(table.Bind(New(), {kAny, 7}));
-  EXPECT_TRUE(table.Bind(New(), {kSecondGid, 7}));
+  EXPECT_TRUE(table.Bind(New(), {kFirstGid, 7}).ok());
+  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7}).ok());
+  EXPECT_FALSE(table.Bind(New(), {kAny, 7}).ok());
+  EXPECT_TRUE(table.Bind(New(), {kSecondGid, 7}).ok());
   CmConnection& any = New();
-  EXPECT_TRUE(table.Bind(any, {kAny, 8}));
-  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 8}));
-  EXPECT_FALSE(table.Bind(New(), {kAny, 8}));
+  EXPECT_TRUE(table.Bind(any, {kAny, 8}).ok());
+  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 8}).ok());
+  EXPECT_FALSE(table.Bind(New(), {kAny, 8}).ok());
   table.Release(any);
-  EXPECT_TRUE(table.Bind(New(), {kFirstGid, 8}));
+  EXPECT_TRUE(table.Bind(New(), {kFirstGid, 8}).ok());
 }
 
 TEST_F(PortTableTest, APortForIpv6OnlyLeavesIpv4ToOthers) {
   CmConnection& ipv6 = New();
   ipv6.ipv6_only = true;
   CmConnection& any = New();
-  ASSERT_TRUE(table.Bind(ipv6, {kAny, 7}));
+  ASSERT_TRUE(table.Bind(ipv6, {kAny, 7}).ok());
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), nullptr);
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kIpv6), &ipv6);
-  EXPECT_FALSE(table.Bind(New(), {kIpv6, 7}));
-  ASSERT_TRUE(table.Bind(any, {kAny, 7}));
+  EXPECT_FALSE(table.Bind(New(), {kIpv6, 7}).ok());
+  ASSERT_TRUE(table.Bind(any, {kAny, 7}).ok());
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), &any);
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kIpv6), &ipv6);
   CmConnection& second = New();
   second.ipv6_only = true;
-  EXPECT_FALSE(table.Bind(second, {kAny, 7}));
-  EXPECT_FALSE(table.Bind(New(), {kAny, 7}));
-  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7}));
+  EXPECT_FALSE(table.Bind(second, {kAny, 7}).ok());
+  EXPECT_FALSE(table.Bind(New(), {kAny, 7}).ok());
+  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7}).ok());
   table.Release(any);
   CmConnection& first = New();
-  ASSERT_TRUE(table.Bind(first, {kFirstGid, 7}));
+  ASSERT_TRUE(table.Bind(first, {kFirstGid, 7}).ok());
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), &first);
   // The other way round.
-  ASSERT_TRUE(table.Bind(New(), {kFirstGid, 8}));
-  EXPECT_TRUE(table.Bind(second, {kAny, 8}));
+  ASSERT_TRUE(table.Bind(New(), {kFirstGid, 8}).ok());
+  EXPECT_TRUE(table.Bind(second, {kAny, 8}).ok());
 }
 
 TEST_F(PortTableTest, APortIsSharedWithReuseaddrWhileNobodyListens) {
@@ -72,16 +78,16 @@ TEST_F(PortTableTest, APortIsSharedWithReuseaddrWhileNobodyListens) {
   for (CmConnection* connection : {&first, &second}) {
     connection->state = State::kIdle;
     connection->reuses_address = true;
-    ASSERT_TRUE(table.Bind(*connection, {kFirstGid, 7}));
+    ASSERT_TRUE(table.Bind(*connection, {kFirstGid, 7}).ok());
   }
   EXPECT_FALSE(table.IsAlone(first));
-  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7})) << "it does not say so";
+  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7}).ok()) << "it does not say so";
   table.Release(second);
   EXPECT_TRUE(table.IsAlone(first));
   first.state = State::kListen;
-  EXPECT_FALSE(table.Bind(second, {kFirstGid, 7}));
-  EXPECT_FALSE(table.Bind(second, {kAny, 7}));
-  EXPECT_TRUE(table.Bind(second, {kSecondGid, 7}));
+  EXPECT_FALSE(table.Bind(second, {kFirstGid, 7}).ok());
+  EXPECT_FALSE(table.Bind(second, {kAny, 7}).ok());
+  EXPECT_TRUE(table.Bind(second, {kSecondGid, 7}).ok());
   EXPECT_TRUE(table.IsAlone(second));
 }
 
@@ -89,9 +95,9 @@ TEST_F(PortTableTest, PortSpacesAreIndependent) {
   CmConnection& tcp = New(RDMA_PS_TCP);
   CmConnection& udp = New(RDMA_PS_UDP);
   CmConnection& ib = New(RDMA_PS_IB);
-  EXPECT_TRUE(table.Bind(tcp, {kAny, 7}));
-  EXPECT_TRUE(table.Bind(udp, {kAny, 7}));
-  EXPECT_TRUE(table.Bind(ib, {kAny, 7}));
+  EXPECT_TRUE(table.Bind(tcp, {kAny, 7}).ok());
+  EXPECT_TRUE(table.Bind(udp, {kAny, 7}).ok());
+  EXPECT_TRUE(table.Bind(ib, {kAny, 7}).ok());
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), &tcp);
   EXPECT_EQ(table.FindListener({RDMA_PS_UDP, 7}, kFirstGid), &udp);
   EXPECT_EQ(table.FindListener({RDMA_PS_IB, 7}, kFirstGid), &ib);
@@ -100,7 +106,7 @@ TEST_F(PortTableTest, PortSpacesAreIndependent) {
 
 TEST_F(PortTableTest, ListenersAreFoundByAddress) {
   CmConnection& first = New();
-  ASSERT_TRUE(table.Bind(first, {kFirstGid, 7}));
+  ASSERT_TRUE(table.Bind(first, {kFirstGid, 7}).ok());
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), &first);
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kSecondGid), nullptr);
   first.state = State::kIdle;  // bound, and does not listen
@@ -115,18 +121,109 @@ TEST_F(PortTableTest, EveryEphemeralPortIsFoundOnce) {
     last = &New();
     last->state = State::kIdle;
     last->reuses_address = true;  // which says nothing of ports that are chosen
-    ASSERT_TRUE(table.BindEphemeral(*last, kAny, random));
+    ASSERT_TRUE(table.BindEphemeral(*last, kAny, random).ok());
     const uint16_t port = last->local().port;
     EXPECT_GE(port, PortTable::kFirstEphemeral);
     EXPECT_FALSE(seen[port]);
     seen[port] = true;
   }
-  EXPECT_FALSE(table.BindEphemeral(New(), kAny, random));
-  EXPECT_TRUE(table.BindEphemeral(New(RDMA_PS_UDP), kAny, random));
+  EXPECT_FALSE(table.BindEphemeral(New(), kAny, random).ok());
+  EXPECT_TRUE(table.BindEphemeral(New(RDMA_PS_UDP), kAny, random).ok());
   table.Release(*last);
   table.Release(*last);  // nothing is left to give up
-  EXPECT_TRUE(table.BindEphemeral(New(), kAny, random));
+  EXPECT_TRUE(table.BindEphemeral(New(), kAny, random).ok());
   EXPECT_EQ(table.size(), PortTable::kEphemerals + 1);
+}
+
+// Two processes on an interface; this test is both.
+class SharedPortsTest : public ManagerTest {
+ protected:
+  static constexpr uint64_t kService = ServiceId{RDMA_PS_TCP, kPort}.ToWire();
+
+  std::unique_ptr<kernel::InterfaceClaims> Join() {
+    return kernel::InterfaceClaims::Join(index_, 1, 2045, &network.random).value();
+  }
+  SocketAddress Own(uint16_t port) const { return {host_.address, port}; }
+
+  // No interface has such an index.
+  const uint32_t index_ = 0x80000000u | static_cast<uint32_t>(getpid());
+  const std::unique_ptr<kernel::InterfaceClaims> claims_ = Join();
+  const std::unique_ptr<kernel::InterfaceClaims> other_ = Join();
+  Host host_{&network, 3, {}, {}, claims_.get()};
+};
+
+TEST_F(SharedPortsTest, APortOfAnotherProcessIsInUse) {
+  ASSERT_TRUE(other_->ClaimService(kService).ok());
+  Id* const id = *host_.manager->CreateId(RDMA_PS_TCP, host_.Handler());
+  EXPECT_TRUE(absl::IsAlreadyExists(host_.manager->BindAddr(id, Own(kPort))));
+  other_->ReleaseService(kService);
+  EXPECT_TRUE(host_.manager->BindAddr(id, Own(kPort)).ok());
+  EXPECT_TRUE(other_->AnyHasService(kService));
+  host_.manager->DestroyId(id);
+  EXPECT_FALSE(other_->AnyHasService(kService));
+}
+
+// Otherwise another process would reject a repetition of the request.
+TEST_F(SharedPortsTest, AServiceRemainsThisProcessesUntilItsLastRequestIsEstablished) {
+  host_.Listen();
+  host_.AcceptAll();
+  Lose(Attribute::kRep, 1);
+  client.Prepare(host_.address);
+  ASSERT_TRUE(client.Connect().ok());
+  ASSERT_TRUE(network.RunUntil([&] { return network.CountSent(Attribute::kRep) == 1; }));
+  host_.manager->DestroyId(host_.listener);
+  EXPECT_TRUE(other_->AnyHasService(kService));
+  ASSERT_TRUE(network.RunUntil([&] { return host_.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  EXPECT_FALSE(other_->AnyHasService(kService));
+}
+
+TEST_F(SharedPortsTest, ARequestThatIsRejectedReleasesTheService) {
+  host_.Listen();
+  host_.on_event = [this](const Event& event) {
+    if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) host_.id = event.id;
+  };
+  client.Prepare(host_.address);
+  ASSERT_TRUE(client.Connect().ok());
+  ASSERT_TRUE(network.RunUntil([&] { return host_.id != nullptr; }));
+  host_.manager->DestroyId(host_.listener);
+  EXPECT_TRUE(other_->AnyHasService(kService));
+  host_.manager->DestroyId(host_.id);
+  network.Run(2000 * kSecond);
+  EXPECT_FALSE(other_->AnyHasService(kService));
+}
+
+// A claim costs a descriptor, and clients have many connections.
+TEST_F(SharedPortsTest, AnEphemeralPortOfAClientIsNotClaimed) {
+  Id* const id = *host_.manager->CreateId(RDMA_PS_TCP, host_.Handler());
+  ASSERT_TRUE(host_.manager->BindAddr(id, Own(0)).ok());
+  const uint64_t service = ServiceId{RDMA_PS_TCP, id->local().port}.ToWire();
+  EXPECT_TRUE(other_->AnyHasService(service)) << "it may listen";
+  host_.env->resolvable = false;
+  ASSERT_TRUE(host_.manager->ResolveAddr(id, {client.address, kPort}, 10).ok());
+  EXPECT_FALSE(other_->AnyHasService(service));
+  network.Run(kSecond);
+  ASSERT_TRUE(host_.manager->Listen(id, 0, 0, Placement::kByConnection).ok());
+  EXPECT_TRUE(other_->AnyHasService(service));
+}
+
+TEST_F(SharedPortsTest, IsKeptWhileAnIdentifierBecomesIpv6Only) {
+  Id* const id = *host_.manager->CreateId(RDMA_PS_TCP, host_.Handler());
+  ASSERT_TRUE(host_.manager->BindAddr(id, {Gid{}, kPort}).ok());
+  ASSERT_TRUE(host_.manager->SetIpv6Only(id, true).ok());
+  EXPECT_TRUE(other_->AnyHasService(kService));
+}
+
+TEST_F(SharedPortsTest, WithoutADescriptorThePortIsNotSaidToBeInUse) {
+  Id* const id = *host_.manager->CreateId(RDMA_PS_TCP, host_.Handler());
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status chosen = host_.manager->BindAddr(id, Own(0));
+  const absl::Status given = host_.manager->BindAddr(id, Own(kPort));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_FALSE(chosen.ok() || absl::IsAlreadyExists(chosen)) << chosen;
+  EXPECT_FALSE(given.ok() || absl::IsAlreadyExists(given)) << given;
 }
 
 }  // namespace

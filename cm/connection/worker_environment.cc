@@ -126,7 +126,7 @@ bool WorkerEnvironment::Poll(uint64_t /*now_ns*/) {
 
 bool WorkerEnvironment::TakeMads() {
   return gsi_->Poll([this](const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
-    if (claims() != nullptr && !IsForThisProcess(mad, *claims())) return;
+    if (claims() != nullptr && !IsForThisProcess(mad, *claims(), now_ns())) return;
     if (client_ != nullptr) client_->OnMad(from, to, mad);
   });
 }

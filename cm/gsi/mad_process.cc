@@ -10,38 +10,26 @@
 namespace pollux::cm {
 namespace {
 
-using Owner = kernel::InterfaceClaims::Owner;
-
 constexpr size_t kServiceId = kMadHeaderBytes + 8;  // of a REQ and of a SIDR_REQ
-Owner OwnerOf(const MadHeader& header, std::span<const uint8_t> mad,
-              kernel::InterfaceClaims& claims) {
-  switch (header.attribute) {
-    case Attribute::kReq:
-    case Attribute::kSidrReq:
-      return claims.OwnerOfService(LoadBe64(&mad[kServiceId]));
-    default:
-      break;
-  }
-  const uint32_t id = ReceiversId(header, mad);
-  // It names the connection by the CA GUID.
-  if (header.attribute == Attribute::kRej && id == 0) return Owner::kThisProcess;
-  return claims.OwnerOfProcessId(Shard::ProcessOf(id));
-}
 
 }  // namespace
 
-bool IsForThisProcess(std::span<const uint8_t> mad, kernel::InterfaceClaims& claims) {
+bool IsForThisProcess(std::span<const uint8_t> mad, kernel::InterfaceClaims& claims,
+                      uint64_t now_ns) {
   const std::optional<MadHeader> header = ParseMadHeader(mad);
-  const bool is_cm = header && header->management_class == kMadClassCm;
-  switch (is_cm ? OwnerOf(*header, mad, claims) : Owner::kNobody) {
-    case Owner::kThisProcess:
-      return true;
-    case Owner::kOtherProcess:
-      return false;
-    case Owner::kNobody:
-      return claims.AnswersForNobody();
+  if (!header || header->management_class != kMadClassCm) return claims.AnswersForNobody(now_ns);
+  // Only the process that answers for nobody asks the kernel whether a message is another's.
+  if (header->attribute == Attribute::kReq || header->attribute == Attribute::kSidrReq) {
+    const uint64_t service = LoadBe64(&mad[kServiceId]);
+    return claims.HasService(service) ||
+           (claims.AnswersForNobody(now_ns) && !claims.AnyHasService(service));
   }
-  return false;
+  const uint32_t id = ReceiversId(*header, mad);
+  // It names the connection by the CA GUID.
+  if (header->attribute == Attribute::kRej && id == 0) return true;
+  const uint8_t process = Shard::ProcessOf(id);
+  return claims.HasProcessId(process) ||
+         (claims.AnswersForNobody(now_ns) && !claims.AnyHasProcessId(process));
 }
 
 }  // namespace pollux::cm

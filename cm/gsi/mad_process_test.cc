@@ -13,6 +13,7 @@
 namespace pollux::cm {
 namespace {
 
+constexpr uint64_t kNow = 1;
 constexpr uint64_t kService = 0x01060000 + 7174;
 
 class MadProcessTest : public testing::Test {
@@ -23,7 +24,7 @@ class MadProcessTest : public testing::Test {
   static bool IsFor(kernel::InterfaceClaims& claims, const Message& message) {
     MadBuffer mad;
     EmitMad({}, message, mad);
-    return IsForThisProcess(mad, claims);
+    return IsForThisProcess(mad, claims, kNow);
   }
   uint32_t IdOf(const kernel::InterfaceClaims& claims) {
     return Shard{.process = claims.process_id()}.MakeId(random_.Next32());
@@ -82,8 +83,8 @@ TEST_F(MadProcessTest, OneProcessHandlesWhatIsForNone) {
   EXPECT_TRUE(IsFor(*first_, MessageTo<Dreq>(id)));
   EXPECT_FALSE(IsFor(*second_, MessageTo<Dreq>(id)));
   const std::vector<uint8_t> too_short(24);
-  EXPECT_TRUE(IsForThisProcess(too_short, *first_));
-  EXPECT_FALSE(IsForThisProcess(too_short, *second_));
+  EXPECT_TRUE(IsForThisProcess(too_short, *first_, kNow));
+  EXPECT_FALSE(IsForThisProcess(too_short, *second_, kNow));
 }
 
 // Of a REQ that timed out: only the CA GUID and the sender's ID name the connection.

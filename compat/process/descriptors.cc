@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -42,18 +44,46 @@ bool IsTap(int fd) {
   return std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", fd), error) == "/dev/net/tun";
 }
 
-bool HoldsPort(int fd, uint16_t udp_port) {
-  int family = 0;
-  socklen_t bytes = sizeof family;
-  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) != 0) return IsTap(fd);
-  if (family == AF_PACKET || family == AF_XDP) return true;
-  if (family != AF_INET && family != AF_INET6) return false;
+// Nothing if it is no socket.
+std::optional<int> DomainOf(int fd) {
+  int domain = 0;
+  socklen_t bytes = sizeof domain;
+  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) != 0) return std::nullopt;
+  return domain;
+}
+
+bool IsAtPort(int fd, uint16_t udp_port) {
   sockaddr_storage own{};
-  bytes = sizeof own;
+  socklen_t bytes = sizeof own;
   // Both have it at the same place.
   static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
   return getsockname(fd, reinterpret_cast<sockaddr*>(&own), &bytes) == 0 &&
+         (own.ss_family == AF_INET || own.ss_family == AF_INET6) &&
          reinterpret_cast<sockaddr_in&>(own).sin_port == htons(udp_port);
+}
+
+bool HoldsPort(int fd, uint16_t udp_port) {
+  const std::optional<int> domain = DomainOf(fd);
+  if (!domain) return IsTap(fd);
+  return *domain == AF_PACKET || *domain == AF_XDP || IsAtPort(fd, udp_port);
+}
+
+bool IsUnder(int fd, std::string_view prefix) {
+  sockaddr_un own{};
+  socklen_t bytes = sizeof own;
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&own), &bytes) == 0 &&
+         own.sun_family == AF_UNIX && bytes >= offsetof(sockaddr_un, sun_path) + prefix.size() &&
+         std::equal(prefix.begin(), prefix.end(), own.sun_path);
+}
+
+template <class Wanted>
+std::vector<HeldDescriptor> Select(const std::vector<int>& descriptors, Wanted wanted) {
+  std::vector<HeldDescriptor> held;
+  for (const int fd : descriptors) {
+    struct stat file {};
+    if (wanted(fd) && fstat(fd, &file) == 0) held.push_back({fd, file.st_dev, file.st_ino});
+  }
+  return held;
 }
 
 // `name` is getsockname() or getpeername().
@@ -83,26 +113,19 @@ std::vector<int> NewDescriptors::OpenedSince() const {
 }
 
 std::vector<HeldDescriptor> NewDescriptors::OfPort(uint16_t udp_port) const {
-  std::vector<HeldDescriptor> held;
-  for (const int fd : OpenedSince()) {
-    struct stat file {};
-    if (HoldsPort(fd, udp_port) && fstat(fd, &file) == 0) {
-      held.push_back({fd, file.st_dev, file.st_ino});
-    }
-  }
-  return held;
+  return Select(OpenedSince(), [udp_port](int fd) { return HoldsPort(fd, udp_port); });
 }
 
 std::vector<HeldDescriptor> SocketsAt(const std::string& address) {
-  std::vector<HeldDescriptor> held;
-  for (const int fd : OpenDescriptors()) {
-    struct stat file {};
-    if ((IsAt(fd, getsockname, address) || IsAt(fd, getpeername, address)) &&
-        fstat(fd, &file) == 0) {
-      held.push_back({fd, file.st_dev, file.st_ino});
-    }
-  }
-  return held;
+  return Select(OpenDescriptors(), [&address](int fd) {
+    return IsAt(fd, getsockname, address) || IsAt(fd, getpeername, address);
+  });
+}
+
+std::vector<HeldDescriptor> SharedSockets(uint16_t udp_port, std::string_view prefix) {
+  return Select(OpenDescriptors(), [udp_port, prefix](int fd) {
+    return IsAtPort(fd, udp_port) || IsUnder(fd, prefix);
+  });
 }
 
 void CloseOnExec(std::span<const HeldDescriptor> descriptors) {

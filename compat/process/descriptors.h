@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pollux::compat {
@@ -38,6 +39,10 @@ class NewDescriptors {
 // Returns the AF_UNIX sockets that are bound or connected to `address`, a path or an abstract name.
 // The result changes as processes connect.
 std::vector<HeldDescriptor> SocketsAt(const std::string& address);
+
+// Returns the UDP sockets that are bound to `udp_port`, and the AF_UNIX sockets that are bound to a
+// name that begins with `prefix`. The result changes as processes that share an interface end.
+std::vector<HeldDescriptor> SharedSockets(uint16_t udp_port, std::string_view prefix);
 
 // As NewDescriptors::CloseOnExec().
 void CloseOnExec(std::span<const HeldDescriptor> descriptors);

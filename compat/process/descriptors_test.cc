@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <string_view>
 #include <vector>
 
 namespace pollux::compat {
@@ -57,6 +59,22 @@ TEST(NewDescriptors, DescriptorsOfThePortAreReleased) {
   EXPECT_GE(anew, 0);
   EXPECT_TRUE(ClosesOnExec(of_port)) << "a number that is still taken";
   for (const int fd : {of_port, of_another, file, anew}) EXPECT_EQ(close(fd), 0);
+}
+
+TEST(Descriptors, SocketsOfASharedInterfaceAreFoundByPortAndByName) {
+  uint16_t port = 0, other_port = 0;
+  const int of_port = BindUdp(&port);
+  const int of_another = BindUdp(&other_port);
+  const int named = socket(AF_UNIX, SOCK_DGRAM, 0), unnamed = socket(AF_UNIX, SOCK_DGRAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = "\0descriptors_test/1"};
+  ASSERT_EQ(bind(named, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const std::vector<HeldDescriptor> held =
+      SharedSockets(port, std::string_view("\0descriptors_test/", 18));
+  ASSERT_EQ(held.size(), 2u);
+  EXPECT_EQ(held[0].fd, of_port);
+  EXPECT_EQ(held[1].fd, named);
+  EXPECT_TRUE(SharedSockets(1, std::string_view("\0descriptors_test/2", 19)).empty());
+  for (const int fd : {of_port, of_another, named, unnamed}) EXPECT_EQ(close(fd), 0);
 }
 
 TEST(NewDescriptors, AReusedDescriptorNumberIsNotClosed) {

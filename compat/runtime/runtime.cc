@@ -344,8 +344,8 @@ void Runtime::AfterForkInChild() {
   ForkedChild::Become();
   // A program of the kernel's verbs leaves nothing of its port with its children.
   LetGo(there->descriptors_of_port_);
-  if (kernel::InterfaceClaims* const claims = there->device_->claims(); claims != nullptr) {
-    claims->LetGoInChild();
+  if (there->device_->claims() != nullptr) {
+    LetGo(SharedSockets(wire::kRocePort, kernel::NameClaim::kPrefix));
   }
   if (there->memif_sockets_ != nullptr) there->memif_sockets_->LetGo();
   if (InCall()) {

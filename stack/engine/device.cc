@@ -96,6 +96,7 @@ void Device::OpenLocalPort() {
   io::PortOptions options;
   options.devargs = PacketSocketsOn("lo");
   options.pools = PacketPools();
+  options.promiscuous = false;
   absl::StatusOr<std::unique_ptr<io::Port>> opened = io::Port::Open(options);
   if (!opened.ok() || !(*opened)->FilterPackets(claims_->qpn_layout()).ok()) return;
   local_port_ = *std::move(opened);
@@ -262,6 +263,7 @@ bool Device::WorkerPort::Collect(const StatsQuery& query, Stats* stats) {
     stats->Set("loopback/no_buffer", loopback->counters().no_buffer);
     if (device->local_port_ != nullptr) {
       stats->Set("loopback/to_processes", loopback->counters().to_processes);
+      stats->Set("loopback/to_processes_lost", loopback->counters().to_processes_lost);
       stats->Set("loopback/from_processes", loopback->counters().from_processes);
     }
   }
@@ -289,6 +291,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const DeviceOptions& option
     absl::Status status = device.OpenKernelInterface(*device.worker_ports_[0], options.netdev);
     if (!status.ok()) return status;
     port.devargs = PacketSocketsOn(options.netdev);
+    port.promiscuous = false;
   }
   port.pools = device.PacketPools();
   port.mac = options.mac;

@@ -1,9 +1,8 @@
 #include "stack/kernel/interface_claims.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
+#include <bitset>
 
 #include "absl/strings/str_cat.h"
 
@@ -12,6 +11,8 @@ namespace {
 
 constexpr uint8_t kQpnBits = 24;
 constexpr uint8_t kPartBits = 16;  // of the numbers of one part
+// Small blocks keep together in groups of so many parts: as many as one worker asks for by default.
+constexpr uint32_t kGroup = 16;
 // Indices 0, 1 and all ones are not used (WorkerConfig::max_queue_pairs).
 constexpr uint32_t kUnusedIndices = 3;
 
@@ -32,6 +33,34 @@ absl::StatusOr<QpnLayout> LayoutFor(uint32_t workers, uint32_t queue_pairs) {
                    .process_bits = static_cast<uint8_t>(process_bits)};
 }
 
+using PartSet = std::bitset<InterfaceClaims::kParts>;
+
+bool IsAnyTaken(const PartSet& taken, uint32_t first, uint32_t count) {
+  for (uint32_t part = first; part < first + count; ++part) {
+    if (taken[part]) return true;
+  }
+  return false;
+}
+
+// The first parts of the free blocks of `parts` parts, in the order in which to try them. At
+// random: a process that is started again has other numbers than the one before, to which packets
+// may still be on their way. But small blocks first where others have parts already, so that large
+// ones remain free.
+std::vector<uint32_t> FreeBlocks(const PartSet& taken, uint32_t parts, Random* random) {
+  const uint32_t group = std::max(parts, kGroup);
+  const uint32_t blocks = InterfaceClaims::kParts / parts;
+  const auto start = static_cast<uint32_t>(random->Below(blocks));
+  std::vector<uint32_t> firsts;
+  for (uint32_t i = 0; i < blocks; ++i) {
+    const uint32_t first = (start + i) % blocks * parts;
+    if (!IsAnyTaken(taken, first, parts)) firsts.push_back(first);
+  }
+  std::ranges::stable_partition(firsts, [&taken, group](uint32_t first) {
+    return IsAnyTaken(taken, first / group * group, group);
+  });
+  return firsts;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<InterfaceClaims>> InterfaceClaims::Join(uint32_t interface_index,
@@ -41,37 +70,36 @@ absl::StatusOr<std::unique_ptr<InterfaceClaims>> InterfaceClaims::Join(uint32_t 
   const absl::StatusOr<QpnLayout> layout = LayoutFor(workers, queue_pairs);
   if (!layout.ok()) return layout.status();
   std::unique_ptr<InterfaceClaims> claims(new InterfaceClaims(interface_index, *layout));
-  const uint32_t blocks = 1u << layout->process_bits;
-  const uint32_t parts = kParts / blocks;
-  // At random: a process that is started again has other numbers than the one before, to which
-  // packets may still be on their way.
-  const auto start = static_cast<uint32_t>(random->Below(blocks));
-  for (uint32_t i = 0; i < blocks; ++i) {
-    const uint32_t block = (start + i) % blocks;
-    const absl::Status status = claims->ClaimParts(block * parts, parts);
+  const uint32_t parts = kParts >> layout->process_bits;
+  const PartSet taken = claims->TakenParts();
+  for (const uint32_t first : FreeBlocks(taken, parts, random)) {
+    const absl::Status status = claims->ClaimParts(first, parts);
     if (status.ok()) {
-      claims->layout_.process = block;
-      claims->first_part_ = static_cast<uint8_t>(block * parts);
+      claims->layout_.process = first / parts;
+      claims->first_part_ = static_cast<uint8_t>(first);
       return claims;
     }
+    // Another process was faster.
     if (!absl::IsAlreadyExists(status)) return status;
-  }
-  uint32_t taken = 0;
-  for (uint32_t part = 0; part < kParts; ++part) {
-    taken += NameClaim::IsTaken(claims->NameOfPart(part)) ? 1 : 0;
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "no ", parts, " adjacent parts of the ", kParts, " of its queue pair numbers are free (",
-      taken, " belong to other programs on it): ", queue_pairs, " queue pairs on ", workers,
+      taken.count(), " belong to other programs on it): ", queue_pairs, " queue pairs on ", workers,
       " workers need as many; give a smaller --queue-pairs, or end a program"));
 }
 
+std::bitset<InterfaceClaims::kParts> InterfaceClaims::TakenParts() const {
+  std::bitset<kParts> taken;
+  for (uint32_t part = 0; part < kParts; ++part) taken[part] = NameClaim::IsTaken(NameOfPart(part));
+  return taken;
+}
+
 std::string InterfaceClaims::NameOfPart(uint32_t part) const {
-  return absl::StrCat("pollux/", interface_index_, "/qpn/", part);
+  return absl::StrCat(interface_index_, "/qpn/", part);
 }
 
 std::string InterfaceClaims::NameOfService(uint64_t service_id) const {
-  return absl::StrCat("pollux/", interface_index_, "/service/", absl::Hex(service_id));
+  return absl::StrCat(interface_index_, "/service/", absl::Hex(service_id));
 }
 
 absl::Status InterfaceClaims::ClaimParts(uint32_t first, uint32_t count) {
@@ -86,11 +114,13 @@ absl::Status InterfaceClaims::ClaimParts(uint32_t first, uint32_t count) {
   return absl::OkStatus();
 }
 
-InterfaceClaims::Owner InterfaceClaims::OwnerOfProcessId(uint8_t process_id) const {
-  if (process_id >= first_part_ && process_id - first_part_ < parts_.size()) {
-    return Owner::kThisProcess;  // perhaps of a process that had this part before
-  }
-  return NameClaim::IsTaken(NameOfPart(process_id)) ? Owner::kOtherProcess : Owner::kNobody;
+bool InterfaceClaims::HasProcessId(uint8_t process_id) const {
+  // Perhaps of a process that had this part before.
+  return process_id >= first_part_ && process_id < first_part_ + parts_.size();
+}
+
+bool InterfaceClaims::AnyHasProcessId(uint8_t process_id) const {
+  return HasProcessId(process_id) || NameClaim::IsTaken(NameOfPart(process_id));
 }
 
 absl::Status InterfaceClaims::ClaimService(uint64_t service_id) {
@@ -111,27 +141,22 @@ void InterfaceClaims::ReleaseService(uint64_t service_id) {
   if (it != services_.end() && --it->second.uses == 0) services_.erase(it);
 }
 
-InterfaceClaims::Owner InterfaceClaims::OwnerOfService(uint64_t service_id) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (services_.contains(service_id)) return Owner::kThisProcess;
-  }
-  return NameClaim::IsTaken(NameOfService(service_id)) ? Owner::kOtherProcess : Owner::kNobody;
+bool InterfaceClaims::HasService(uint64_t service_id) const {
+  const std::lock_guard lock(mutex_);
+  return services_.contains(service_id);
 }
 
-bool InterfaceClaims::AnswersForNobody() {
+bool InterfaceClaims::AnyHasService(uint64_t service_id) const {
+  return HasService(service_id) || NameClaim::IsTaken(NameOfService(service_id));
+}
+
+bool InterfaceClaims::AnswersForNobody(uint64_t now_ns) {
   const std::lock_guard lock(mutex_);
-  if (answers_) return true;
-  absl::StatusOr<NameClaim> claim =
-      NameClaim::Take(absl::StrCat("pollux/", interface_index_, "/answers"));
+  if (answers_ || now_ns < next_try_ns_) return answers_.has_value();
+  next_try_ns_ = now_ns + kAnswersRetryNs;
+  absl::StatusOr<NameClaim> claim = NameClaim::Take(absl::StrCat(interface_index_, "/answers"));
   if (claim.ok()) answers_.emplace(*std::move(claim));
   return answers_.has_value();
-}
-
-void InterfaceClaims::LetGoInChild() {
-  for (const NameClaim& part : parts_) close(part.fd());
-  for (const auto& [id, service] : services_) close(service.claim.fd());
-  if (answers_) close(answers_->fd());
 }
 
 }  // namespace pollux::kernel

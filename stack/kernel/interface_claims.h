@@ -3,6 +3,7 @@
 #ifndef POLLUX_STACK_KERNEL_INTERFACE_CLAIMS_H_
 #define POLLUX_STACK_KERNEL_INTERFACE_CLAIMS_H_
 
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -28,10 +29,12 @@ class InterfaceClaims {
   static constexpr uint32_t kParts = 256;
   // Random bits of each number, so that packets to a destroyed queue pair miss its successor.
   static constexpr uint8_t kGenerationBits = 6;
-  enum class Owner : uint8_t { kThisProcess, kOtherProcess, kNobody };
+  // How often a process tries to be the one that answers for nobody.
+  static constexpr uint64_t kAnswersRetryNs = 100'000'000;
 
   // Claims numbers for `workers` workers (a power of two is used up) with up to `queue_pairs` queue
-  // pairs each: one aligned block of parts, chosen at random among the free ones.
+  // pairs each: one aligned block of parts, at random among the free ones that leave the largest
+  // blocks free.
   // `interface_index`: the kernel's. ResourceExhausted if no such block is free; InvalidArgument if
   // 24 bits cannot hold as many.
   static absl::StatusOr<std::unique_ptr<InterfaceClaims>> Join(uint32_t interface_index,
@@ -46,24 +49,26 @@ class InterfaceClaims {
   // The first of its parts, which identifies the process: no other process on the interface has
   // it. The upper 8 bits of its communication IDs.
   uint8_t process_id() const { return first_part_; }
-  Owner OwnerOfProcessId(uint8_t process_id) const;
+  bool HasProcessId(uint8_t process_id) const;
+  // Whether any process has it.
+  bool AnyHasProcessId(uint8_t process_id) const;
 
   // Claims a service ID, in host byte order; may be repeated. Each claim wants one
   // ReleaseService(). AlreadyExists if another process has it.
   absl::Status ClaimService(uint64_t service_id);
   void ReleaseService(uint64_t service_id);
-  Owner OwnerOfService(uint64_t service_id);
+  bool HasService(uint64_t service_id) const;
+  // Whether any process has it.
+  bool AnyHasService(uint64_t service_id) const;
 
   // Whether this process is the one that answers what is for none of them. If no process is, it
-  // becomes the one.
-  bool AnswersForNobody();
-
-  // For a forked child: closes its copies of the claims, which remain the parent's. Takes no lock.
-  void LetGoInChild();
+  // becomes the one, by a try every kAnswersRetryNs.
+  bool AnswersForNobody(uint64_t now_ns);
 
  private:
   InterfaceClaims(uint32_t interface_index, const QpnLayout& layout)
       : interface_index_(interface_index), layout_(layout) {}
+  std::bitset<kParts> TakenParts() const;  // by any process
   // Claims all parts of the block, or none.
   absl::Status ClaimParts(uint32_t first, uint32_t count);
   std::string NameOfPart(uint32_t part) const;
@@ -73,13 +78,14 @@ class InterfaceClaims {
   QpnLayout layout_;
   uint8_t first_part_ = 0;
   std::vector<NameClaim> parts_;
-  std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // of what follows
   struct Service {
     NameClaim claim;
     uint32_t uses;
   };
   std::map<uint64_t, Service> services_;
   std::optional<NameClaim> answers_;
+  uint64_t next_try_ns_ = 0;
 };
 
 }  // namespace pollux::kernel

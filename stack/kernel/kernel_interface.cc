@@ -1,6 +1,5 @@
 #include "stack/kernel/kernel_interface.h"
 
-#include <linux/filter.h>
 #include <linux/if_addr.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
@@ -18,7 +17,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "stack/base/byte_order.h"
-#include "stack/wire/roce_packet.h"
 
 namespace pollux::kernel {
 namespace {
@@ -28,6 +26,7 @@ using Value = std::span<const uint8_t>;
 // States in which a neighbour's link-layer address is good to use (linux/neighbour.h).
 constexpr uint16_t kUsable =
     NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP;
+constexpr uint32_t kPollsPerTakeOver = 20;  // of the RoCE port: every 100 ms
 constexpr size_t kIpv4Bytes = 4;
 constexpr size_t kIpv6Bytes = 16;
 
@@ -175,70 +174,16 @@ absl::StatusOr<std::unique_ptr<KernelInterface>> KernelInterface::Open(const std
   std::unique_ptr<KernelInterface> made(
       new KernelInterface(name, index, *std::move(news), *std::move(requests)));
   if (hold_port) {
-    if (absl::Status status = made->HoldPort(); !status.ok()) return status;
+    absl::StatusOr<std::unique_ptr<RoceUdpPort>> port = RoceUdpPort::Hold(name, index);
+    if (!port.ok()) return port.status();
+    made->roce_port_ = *std::move(port);
   }
   if (absl::Status status = made->ReadState(&made->state_); !status.ok()) return status;
   return made;
 }
 
 KernelInterface::~KernelInterface() {
-  for (const int fd : {port_ipv4_, port_ipv6_}) {
-    if (fd >= 0) close(fd);
-  }
   for (const int fd : group_sockets_) close(fd);
-}
-
-absl::StatusOr<int> KernelInterface::HoldPort(int family) {
-  const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return absl::ErrnoToStatus(errno, "opening a UDP socket");
-  // What arrives is dropped before it takes memory, and wakes nobody.
-  sock_filter drop_all = BPF_STMT(BPF_RET | BPF_K, 0);
-  const sock_fprog program{.len = 1, .filter = &drop_all};
-  (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
-  // So that several processes that use the interface may bind the port.
-  const int reuse = 1;
-  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
-  const int least = 1;  // the kernel makes it its own least
-  (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
-  (void)setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name_.c_str(),
-                   static_cast<socklen_t>(name_.size()));
-  sockaddr_in6 address{};
-  socklen_t bytes = sizeof(sockaddr_in6);
-  if (family == AF_INET6) {
-    const int on = 1;
-    (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(wire::kRocePort);
-  } else {
-    auto* ipv4 = reinterpret_cast<sockaddr_in*>(&address);
-    ipv4->sin_family = AF_INET;
-    ipv4->sin_port = htons(wire::kRocePort);
-    bytes = sizeof *ipv4;
-  }
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), bytes) == 0) return fd;
-  const int error = errno;
-  close(fd);
-  if (error == EADDRINUSE) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "interface \"", name_, "\": UDP port ", wire::kRocePort,
-        " is taken: by Linux's soft-RoCE (`rdma link`; `modprobe -r rdma_rxe`) or by another "
-        "program that speaks RoCE there (`ss -ulpn sport = ",
-        wire::kRocePort, "` names it)"));
-  }
-  return absl::ErrnoToStatus(error, absl::StrCat("interface \"", name_, "\": UDP port 4791"));
-}
-
-absl::Status KernelInterface::HoldPort() {
-  absl::StatusOr<int> ipv4 = HoldPort(AF_INET);
-  if (!ipv4.ok()) return ipv4.status();
-  port_ipv4_ = *ipv4;
-  absl::StatusOr<int> ipv6 = HoldPort(AF_INET6);
-  if (ipv6.ok()) {
-    port_ipv6_ = *ipv6;
-  } else if (absl::IsAlreadyExists(ipv6.status())) {
-    return ipv6.status();
-  }
-  return absl::OkStatus();
 }
 
 absl::Status KernelInterface::ReadState(ip::KernelState* state) {
@@ -271,6 +216,7 @@ absl::Status KernelInterface::ReadState(ip::KernelState* state) {
 }
 
 bool KernelInterface::Poll(std::vector<ip::KernelNeighbour>* found) {
+  if (roce_port_ != nullptr && ++polls_ % kPollsPerTakeOver == 0) roce_port_->TakeOver();
   found->insert(found->end(), answers_.begin(), answers_.end());
   answers_.clear();
   const bool complete = news_.Drain([&](const nlmsghdr& message) {

@@ -12,13 +12,12 @@
 #include "absl/status/statusor.h"
 #include "stack/io/port/netlink.h"
 #include "stack/ip/host_interface.h"
+#include "stack/kernel/roce_udp_port.h"
 
 namespace pollux::kernel {
 
-// Also binds UDP port 4791 on the interface, without ever reading from it: a kernel with a socket
-// there sends no ICMP port unreachable to Pollux's peers. Processes that share the interface bind
-// it too (SO_REUSEADDR). Workers that share the interface have one object each; only the first one
-// binds that UDP port.
+// Also holds UDP port 4791 on the interface (RoceUdpPort). Workers that share the interface have
+// one object each; only the first one holds that port.
 class KernelInterface final : public ip::HostInterface {
  public:
   // Errors: NotFound (no such interface), AlreadyExists (UDP port 4791 is in use on it by another
@@ -42,8 +41,6 @@ class KernelInterface final : public ip::HostInterface {
         index_(index),
         news_(std::move(news)),
         requests_(std::move(requests)) {}
-  absl::Status HoldPort();
-  absl::StatusOr<int> HoldPort(int family);
   // Requests everything except neighbours.
   absl::Status ReadState(ip::KernelState* state);
   // Returns whether the kernel did it on this socket; if not, errno is set.
@@ -53,8 +50,8 @@ class KernelInterface final : public ip::HostInterface {
   uint32_t index_;
   io::NetlinkSocket news_;
   io::NetlinkSocket requests_;
-  int port_ipv4_ = -1;
-  int port_ipv6_ = -1;  // also -1 if the kernel has no IPv6
+  std::unique_ptr<RoceUdpPort> roce_port_;  // null: another worker has it
+  uint32_t polls_ = 0;
   // Each socket joins groups of one IP version, as many as the kernel allows per socket
   // (igmp_max_memberships, 20 by default).
   std::vector<int> group_sockets_;

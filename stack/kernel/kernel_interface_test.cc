@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "stack/base/fd.h"
 #include "stack/io/own_network_for_test.h"
 #include "stack/kernel/kernel_tap.h"
+#include "stack/kernel/roce_udp_port.h"
 
 namespace pollux::kernel {
 namespace {
@@ -200,7 +202,7 @@ TEST_F(KernelInterfaceTest, ATapHasTheConfigurationOfItsPort) {
   EXPECT_FALSE(Shell("ip link show ktap"));
 }
 
-TEST_F(KernelInterfaceTest, ProgramsOfPolluxAloneShareThePortOfAnInterface) {
+TEST_F(KernelInterfaceTest, OnlyProgramsOfPolluxShareThePortOfAnInterface) {
   const auto kernel = Open();
   EXPECT_TRUE(KernelInterface::Open("kside").ok());
   // As Linux's soft-RoCE binds it.
@@ -220,6 +222,20 @@ TEST_F(KernelInterfaceTest, ProgramsOfPolluxAloneShareThePortOfAnInterface) {
   ASSERT_TRUE(beside.ok()) << beside.status();
   EXPECT_EQ((*beside)->state(), kernel->state());
   EXPECT_EQ(KernelInterface::Open("knone").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(KernelInterfaceTest, AnotherProgramTakesTheRocePortOver) {
+  auto first = RoceUdpPort::Hold("kside", if_nametoindex("kside"));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE((*first)->is_bound());
+  auto second = RoceUdpPort::Hold("kside", if_nametoindex("kside"));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_FALSE((*second)->is_bound());
+  (*second)->TakeOver();
+  EXPECT_FALSE((*second)->is_bound());
+  first->reset();
+  (*second)->TakeOver();
+  EXPECT_TRUE((*second)->is_bound());
 }
 
 TEST(NetlinkTest, MalformedAttributesEndTheWalk) {

@@ -20,8 +20,9 @@ struct Address {
 // Abstract names begin with a zero byte and end where the address ends.
 Address AddressOf(const std::string& name) {
   Address address{.name = {.sun_family = AF_UNIX, .sun_path = {}}};
-  const size_t length = name.copy(address.name.sun_path + 1, sizeof address.name.sun_path - 1);
-  address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  const std::string path = std::string(NameClaim::kPrefix) + name;
+  const size_t length = path.copy(address.name.sun_path, sizeof address.name.sun_path);
+  address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
   return address;
 }
 

@@ -3,6 +3,8 @@
 #define POLLUX_STACK_KERNEL_NAME_CLAIM_H_
 
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "stack/base/fd.h"
@@ -14,12 +16,13 @@ namespace pollux::kernel {
 // child does until it closes the descriptor. Any user may claim any name. Makes system calls.
 class NameClaim {
  public:
+  // What the socket's name begins with, before the claim's own.
+  static constexpr std::string_view kPrefix{"\0pollux/", 8};
+
   // AlreadyExists if a process holds the name, this one included.
   static absl::StatusOr<NameClaim> Take(const std::string& name);
   // Whether a process holds the name, this one included. True if the kernel does not say.
   static bool IsTaken(const std::string& name);
-
-  int fd() const { return fd_.get(); }
 
  private:
   explicit NameClaim(Fd fd) : fd_(std::move(fd)) {}

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "stack/base/eventually_for_test.h"
+#include "stack/base/fd.h"
 #include "stack/io/eal_for_test.h"
 #include "stack/io/link/impairment.h"
 #include "stack/io/own_network_for_test.h"
@@ -159,22 +160,40 @@ TEST_F(VethTest, HasAQueueForEachWorker) {
   EXPECT_TRUE(host.Resolve(kKernel).ok());
 }
 
-// The driver's fan-out group for this process and interface is taken at another interface.
-TEST_F(VethTest, OpensDespiteAFanoutGroupOfAnotherInterface) {
-  const int other = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
-  ASSERT_GE(other, 0);
-  sockaddr_ll at{};
-  at.sll_family = AF_PACKET;
-  at.sll_protocol = htons(ETH_P_ALL);
-  at.sll_ifindex = static_cast<int>(if_nametoindex("vkern"));
-  ASSERT_EQ(bind(other, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
-  const uint32_t group = (static_cast<uint32_t>(getpid()) ^ if_nametoindex("vport")) & 0xFFFF;
-  ASSERT_EQ(setsockopt(other, SOL_PACKET, PACKET_FANOUT, &group, sizeof group), 0);
-  absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
-  ASSERT_TRUE(port.ok()) << port.status();
-  Host host(&(*port)->queue(), **port);
-  EXPECT_TRUE(host.Resolve(kKernel).ok());
-  close(other);
+// The number of the fan-out group that the driver wants for this process and interface belongs to
+// another socket, on either interface. A process of another container may have this one's PID.
+TEST_F(VethTest, ReceivesAllFramesDespiteAFanoutGroupOfTheSameNumber) {
+  const uint32_t number = (static_cast<uint32_t>(getpid()) ^ if_nametoindex("vport")) & 0xFFFF;
+  // The driver's type of group (a hash) and flags, so that a socket on the same interface may join.
+  constexpr uint32_t kFlags = PACKET_FANOUT_FLAG_DEFRAG | PACKET_FANOUT_FLAG_ROLLOVER;
+  const uint32_t group = number | (PACKET_FANOUT_HASH | kFlags) << 16;
+  for (const char* interface : {"vkern", "vport"}) {
+    SCOPED_TRACE(interface);
+    const Fd other(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL)));
+    sockaddr_ll at{};
+    at.sll_family = AF_PACKET;
+    at.sll_protocol = htons(ETH_P_ALL);
+    at.sll_ifindex = static_cast<int>(if_nametoindex(interface));
+    ASSERT_EQ(bind(other.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+    ASSERT_EQ(setsockopt(other.get(), SOL_PACKET, PACKET_FANOUT, &group, sizeof group), 0);
+    for (const size_t queues : {1, 2}) {
+      io::PortOptions options = Options();
+      options.pools.resize(queues, io::PoolForTest());
+      absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(options);
+      ASSERT_TRUE(port.ok()) << port.status();
+      AllQueues link(port->get());
+      Host host(&link, **port);
+      EXPECT_TRUE(host.PollWhile("ping -n -c 3 -i 0.2 -W 60 10.9.0.2"));
+      // Of different hashes: of these an own group has all, a shared one half.
+      const std::string sends = "for p in $(seq 5001 5032); do echo > /dev/udp/10.9.0.2/$p; done";
+      const uint64_t before = (*port)->Statistics().rx_frames;
+      EXPECT_TRUE(host.PollWhile("bash -c '" + sends + "'"));
+      EXPECT_TRUE(Eventually([&] {
+        host.Poll();
+        return (*port)->Statistics().rx_frames >= before + 32;
+      }));
+    }
+  }
 }
 
 TEST_F(VethTest, FramesAboveALoweredMtuAreCounted) {

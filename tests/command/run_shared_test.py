@@ -1,11 +1,23 @@
 """Tests several programs on one interface."""
 
 import signal
+import sys
 
-from tests.command.harness import SERVER, CmWatch, wait_for
+from tests.command.harness import POLLUX, SERVER, CmWatch, wait_for
 from tests.command.run_test import RunTest
 
 PORT = 7200
+OTHER_USER = "65534"
+
+# What any user may do: claim the RoCE port as a program of Pollux does, and read from it.
+THIEF = """import socket, sys
+claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+claim.bind("\\0pollux/%d/udp/4791" % socket.if_nametoindex("wire"))
+port = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+port.bind(("", 4791))
+print("bound", file=sys.stderr, flush=True)
+port.recv(1)
+"""
 
 
 class SharedByProgramsTest(RunTest):
@@ -96,6 +108,36 @@ class SharedByProgramsTest(RunTest):
         for run in (client, rping):
             self.assert_succeeds(run)
         self.assertEqual(serve.interrupt(), 0, serve.stderr)
+
+    def start_as_other_user(self, program, *arguments, capabilities=()):
+        kept = ",".join(["-all", *(f"+{name}" for name in capabilities)])
+        directory = self.directory / "other"
+        directory.mkdir(mode=0o777, exist_ok=True)
+        directory.chmod(0o777)
+        return self.start(self.server_host, "--reuid", OTHER_USER, "--clear-groups", "--inh-caps",
+                          kept, "--ambient-caps", kept, "--", program, *arguments,
+                          program="setpriv", environment={"RUNTIME_DIRECTORY": str(directory)})
+
+    def test_programs_of_several_users_share_an_interface(self):
+        # The last capability is for the directory of this build.
+        serve = self.start_as_other_user(
+            POLLUX, "serve", "--netdev", "wire", "--idle", "sleep", "--root", self.directory,
+            capabilities=("net_raw", "net_admin", "dac_read_search"))
+        serve.wait_for_line("serving")
+        rping = self.rping_server(0, "-C", 10)
+        self.assert_succeeds(self.rping_client(self.client_host, 0, "-C", 10))
+        self.assert_succeeds(rping)
+        ping = self.finish(self.client_host, "ping", "--netdev", "wire", "--idle", "sleep",
+                           "--count", "1", SERVER)
+        self.assertEqual(ping.process.returncode, 0, ping.stderr)
+        self.assertEqual(serve.interrupt(), 0, serve.stderr)
+
+    def test_a_user_who_reads_from_the_roce_port_is_named(self):
+        thief = self.start_as_other_user(sys.executable, "-c", THIEF)
+        thief.wait_for_line("bound")
+        run = self.finish_program(self.server_host, "ibv_devinfo")
+        self.assertNotEqual(run.process.returncode, 0)
+        self.assertIn("UDP port 4791 is taken by a program of user 65534", run.stderr)
 
     def test_an_interface_without_free_numbers_is_an_error(self):
         large = ("--queue-pairs", 16381)

@@ -20,33 +20,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "stack/kernel/roce_udp_port.h"
 
 namespace pollux::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool IsTaken(int family, const std::string& interface) {
-  const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const absl::Cleanup close_it = [fd] { close(fd); };
-  setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(),
-             static_cast<socklen_t>(interface.size()));
-  sockaddr_in ipv4{};
-  ipv4.sin_family = AF_INET;
-  ipv4.sin_port = htons(kRocePort);
-  sockaddr_in6 ipv6{};
-  ipv6.sin6_family = AF_INET6;
-  ipv6.sin6_port = htons(kRocePort);
-  const int on = 1;
-  // Processes of Pollux share it.
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  const int bound = family == AF_INET
-                        ? bind(fd, reinterpret_cast<const sockaddr*>(&ipv4), sizeof ipv4)
-                        : bind(fd, reinterpret_cast<const sockaddr*>(&ipv6), sizeof ipv6);
-  return bound != 0 && errno == EADDRINUSE;
-}
 
 size_t Addresses(const std::string& interface) {
   ifaddrs* all = nullptr;
@@ -78,7 +57,8 @@ std::optional<InterfaceFacts> LookAtInterface(const std::string& name) {
   if (ioctl(fd, SIOCGIFMTU, &request) != 0) return std::nullopt;
   facts.mtu = static_cast<uint32_t>(std::max(request.ifr_mtu, 0));
   facts.addresses = Addresses(name);
-  facts.roce_port_taken = IsTaken(AF_INET, name) || IsTaken(AF_INET6, name);
+  facts.roce_port_taken =
+      absl::IsAlreadyExists(kernel::RoceUdpPort::Hold(name, if_nametoindex(name.c_str())).status());
   request = {.ifr_ifrn = {.ifrn_name = "lo"}, .ifr_ifru = {}};
   facts.lo_up = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
   return facts;

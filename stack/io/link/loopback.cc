@@ -58,14 +58,25 @@ uint16_t Loopback::SendMixed(rte_mbuf** frames, uint16_t count, uint64_t now_ns)
     }
     if (sent == count) break;
     if (IsForProcesses(frames[sent])) {
-      if (processes_->Send(frames + sent, 1, now_ns) == 0) break;
-      ++counters_.to_processes;
-    } else if (!TurnBack(frames[sent])) {
+      sent += SendToProcesses(frames + sent, count - sent, now_ns);
+    } else if (TurnBack(frames[sent])) {
+      ++sent;
+    } else {
       break;
     }
-    ++sent;
   }
   return sent;
+}
+
+uint16_t Loopback::SendToProcesses(rte_mbuf** frames, uint16_t count, uint64_t now_ns) {
+  uint16_t end = 1;
+  while (end < count && IsOwn(frames[end]) && IsForProcesses(frames[end])) ++end;
+  const uint16_t sent = processes_->Send(frames, end, now_ns);
+  counters_.to_processes += sent;
+  // The interface may be down. The wire need not wait for it.
+  counters_.to_processes_lost += end - sent;
+  for (uint16_t i = sent; i < end; ++i) rte_pktmbuf_free(frames[i]);
+  return end;
 }
 
 uint16_t Loopback::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) {

@@ -16,9 +16,10 @@ namespace pollux::io {
 
 struct LoopbackCounters {
   uint64_t passed = 0;
-  uint64_t no_buffer = 0;       // lost: the pool was empty, or its buffers too short
-  uint64_t to_processes = 0;    // sent to the processes that share the interface
-  uint64_t from_processes = 0;  // received from them, and from this process's queue pair 1
+  uint64_t no_buffer = 0;          // lost: the pool was empty, or its buffers too short
+  uint64_t to_processes = 0;       // sent to the processes that share the interface
+  uint64_t to_processes_lost = 0;  // not sent to them, since their link takes no more
+  uint64_t from_processes = 0;     // received from them, and from this process's queue pair 1
 };
 
 // Loops back frames to the port's own MAC address, as RDMA devices loop back what a queue pair
@@ -59,6 +60,9 @@ class Loopback : public Link {
   // Queues a copy of `frame` and frees `frame`. Returns false, without freeing it, if the queue is
   // full.
   bool TurnBack(rte_mbuf* frame);
+  // For frames of which the first is for the processes: sends it, and those that follow it and are
+  // for them too. Returns how many these are; those that cannot be sent are freed.
+  uint16_t SendToProcesses(rte_mbuf** frames, uint16_t count, uint64_t now_ns);
   // For a frame for which IsOwn() is true.
   bool IsForProcesses(const rte_mbuf* frame) const;
 

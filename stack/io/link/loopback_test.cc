@@ -139,8 +139,10 @@ TEST_F(LoopbackTest, OtherProcessesGetFramesForTheirQueuePairsAndForQueuePair1) 
   // Here everything comes back that the kernel's filter would divide.
   EXPECT_EQ(Marks(), (std::vector<uint8_t>{1, 5, 2, 4, 3}));
   EXPECT_EQ(loopback_.counters().from_processes, 2u);
-  processes.takes = 0;
-  EXPECT_EQ(Send({roce(own_, other_qpn, 6), roce(own_, own_qpn, 7)}), 0);
+  processes.takes = 0;  // as if lo were down
+  EXPECT_EQ(Send({roce(own_, other_qpn, 6), roce(own_, other_qpn, 7), roce(own_, own_qpn, 8)}), 3);
+  EXPECT_EQ(loopback_.counters().to_processes_lost, 2u);
+  EXPECT_EQ(Marks(), (std::vector<uint8_t>{8}));
 }
 
 TEST_F(LoopbackTest, DestructionFreesQueuedFrames) {

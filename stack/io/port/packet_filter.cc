@@ -33,6 +33,9 @@ class Program {
   void RejectUnless(uint32_t value) {
     code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, kReject));
   }
+  void RejectIf(uint32_t value) {
+    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, kReject, 0));
+  }
   void RejectIfAnyOf(uint32_t bits) {
     code_.push_back(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, kReject, 0));
   }
@@ -67,6 +70,8 @@ class Program {
 std::vector<sock_filter> RocePacketFilter(const QpnLayout& layout) {
   constexpr uint32_t kIp = wire::kEthernetBytes;
   Program program;
+  program.Load(BPF_W | BPF_ABS, wire::ethernet::kDestination);
+  program.RejectIf(0);
   program.Load(BPF_H | BPF_ABS, wire::ethernet::kType);
   const size_t to_ipv6 = program.size();
   program.Append(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wire::kEtherTypeIpv4, 0, 0));

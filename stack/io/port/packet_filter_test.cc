@@ -22,6 +22,7 @@ constexpr size_t kIpv6Udp = 14 + 40;
 
 std::vector<uint8_t> Ipv4Frame(uint32_t qpn, size_t option_bytes = 0) {
   std::vector<uint8_t> frame(kIpv4Udp + option_bytes + 8 + 12 + 4);
+  frame[0] = 0x02;
   StoreBe16(&frame[12], 0x0800);
   frame[14] = static_cast<uint8_t>(0x45 + option_bytes / 4);
   frame[14 + 9] = 17;
@@ -32,6 +33,7 @@ std::vector<uint8_t> Ipv4Frame(uint32_t qpn, size_t option_bytes = 0) {
 
 std::vector<uint8_t> Ipv6Frame(uint32_t qpn) {
   std::vector<uint8_t> frame(kIpv6Udp + 8 + 12 + 4);
+  frame[0] = 0x02;
   StoreBe16(&frame[12], 0x86DD);
   frame[14 + 6] = 17;
   StoreBe16(&frame[kIpv6Udp + 2], wire::kRocePort);
@@ -97,6 +99,15 @@ TEST(PacketFilterTest, RejectsWhatIsNotRoce) {
   frame = Ipv4Frame(kOwnQpn);
   frame.resize(kIpv4Udp + 8 + 4);
   EXPECT_FALSE(Accepts(kLayout, frame));
+}
+
+// Any user can send those, by a UDP socket to 127.0.0.1.
+TEST(PacketFilterTest, RejectsTheKernelsOwnPacketsOverLo) {
+  std::vector<uint8_t> frame = Ipv4Frame(kOwnQpn);
+  frame[0] = 0;
+  EXPECT_FALSE(Accepts(kLayout, frame));
+  frame[3] = 1;
+  EXPECT_TRUE(Accepts(kLayout, frame));
 }
 
 TEST(PacketFilterTest, AProcessAloneGetsEveryNumber) {

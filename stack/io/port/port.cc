@@ -10,11 +10,9 @@
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,8 +45,6 @@ constexpr uint16_t kOwnPoolRoom = kMaxMtu + kFramingBytes;
 constexpr useconds_t kStartRetryUs = 20'000;
 constexpr useconds_t kLinkPollUs = 1000;
 constexpr char kMemifSocket[] = "/run/memif.sock";  // DPDK's default for socket=
-constexpr int kOtherPids = 16;                      // that are tried: their groups may be taken too
-constexpr size_t kProbeStackBytes = 1 << 18;        // drivers keep paths and messages on it
 
 absl::Status Refused(const std::string& name, const char* step, int error) {
   const int number = error < 0 ? -error : error;
@@ -95,39 +91,6 @@ const char* ProbeHint(Driver driver) {
   if (geteuid() != 0)
     return "; this user may lack the right (CAP_NET_RAW, CAP_NET_ADMIN): try root";
   return "";
-}
-
-// rte_dev_probe by another process ID than this process has: by a process that has the same memory
-// and descriptors, and for which this thread waits. What the driver opens and maps stays.
-int ProbeByAnotherPid(const char* devargs) {
-  struct Call {
-    const char* devargs;
-    int error;
-  } call = {.devargs = devargs, .error = -EAGAIN};  // where there can be no such process
-  const auto probe = [](void* given) {
-    auto* const made = static_cast<Call*>(given);
-    made->error = rte_dev_probe(made->devargs);
-    return 0;
-  };
-  const auto stack = std::make_unique<std::byte[]>(kProbeStackBytes);
-  // It ends without a signal: to the program around this it is no child.
-  const pid_t process =
-      clone(probe, stack.get() + kProbeStackBytes, CLONE_VM | CLONE_VFORK | CLONE_FILES, &call);
-  while (process > 0 && waitpid(process, nullptr, __WCLONE) < 0 && errno == EINTR) {
-  }
-  return call.error;
-}
-
-// As rte_dev_probe. The driver of packet sockets puts them into a fan-out group whose number is
-// made of process ID and interface index, and the kernel refuses it where a process at another
-// interface has hit on the same.
-int ProbeDevice(const Devargs& devargs) {
-  const std::string text = devargs.ToString();
-  int error = rte_dev_probe(text.c_str());
-  for (int i = 0; i < kOtherPids && error != 0 && devargs.driver() == Driver::kAfPacket; ++i) {
-    error = ProbeByAnotherPid(text.c_str());
-  }
-  return error;
 }
 
 bool IsMemifClient(const Devargs& devargs) {
@@ -202,6 +165,8 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
     status = port->Probe(*devargs);
     if (status.ok()) status = port->Configure(*devargs, options);
     if (status.ok()) status = port->Start(*devargs, options.start_timeout_ms);
+    // Failure is harmless: such drivers do not filter.
+    if (status.ok() && options.promiscuous) (void)rte_eth_promiscuous_enable(port->port_id_);
   };
   if (devargs->driver() == Driver::kMemif && !IsMemifClient(*devargs)) {
     // DPDK's memif server listens once it is probed, but refuses clients until it is started. The
@@ -395,8 +360,6 @@ absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   interface_index_ = if_nametoindex(interface_.c_str());
   if (interface_index_ != 0) interface_fd_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   kernel_link_ = devargs.driver() == Driver::kAfPacket || devargs.driver() == Driver::kAfXdp;
-  // Failure is harmless: such drivers do not filter.
-  (void)rte_eth_promiscuous_enable(port_id_);
   return absl::OkStatus();
 }
 
@@ -534,6 +497,9 @@ absl::Status Port::FilterPackets(const QpnLayout& layout) {
   const std::vector<sock_filter> filter = RocePacketFilter(layout);
   for (const int fd : packet_sockets_) {
     if (!AttachPacketFilter(fd, filter)) return Refused(name_, "attaching a filter", errno);
+    // Otherwise each process would see what the others send, on lo even twice.
+    const int on = 1;
+    (void)setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on);
   }
   return absl::OkStatus();
 }

@@ -35,6 +35,9 @@ struct PortOptions {
   std::vector<rte_mempool*> pools;
   // Replaces the device's own address.
   std::optional<MacAddress> mac;
+  // Whether the device is to receive frames to other addresses than its own, which a replaced one
+  // needs.
+  bool promiscuous = true;
   // How long a memif client waits for its server.
   uint32_t start_timeout_ms = 5000;
 };

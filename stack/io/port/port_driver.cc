@@ -2,6 +2,7 @@
 
 #include <linux/if_packet.h>
 #include <net/if.h>
+#include <rte_dev.h>
 #include <rte_interrupts.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
@@ -152,7 +154,21 @@ absl::Status CheckMemif(const Devargs& devargs) {
   return absl::OkStatus();
 }
 
+// The fan-out group of the port that this thread probes.
+struct FanoutGroup {
+  std::optional<uint16_t> number;  // once its first socket has joined
+};
+thread_local FanoutGroup* probed_group = nullptr;
+
 }  // namespace
+
+int ProbeDevice(const Devargs& devargs) {
+  FanoutGroup group;
+  probed_group = &group;
+  const int error = rte_dev_probe(devargs.ToString().c_str());
+  probed_group = nullptr;
+  return error;
+}
 
 void AddDriverDefaults(Devargs* devargs, uint16_t data_room, uint16_t queues) {
   switch (devargs->driver()) {
@@ -258,6 +274,29 @@ Descriptors DriverDescriptors(Driver driver) {
 }
 
 }  // namespace pollux::io
+
+// Stands for setsockopt() in all that is linked with this library (--wrap in BUILD.bazel), to
+// choose the number of a port's fan-out group (packet(7)) as ProbeDevice() says: the kernel gives
+// the first socket a number that no other has, and the others join it.
+extern "C" int __real_setsockopt(int fd, int level, int option, const void* value,
+                                 socklen_t length);
+extern "C" int __wrap_setsockopt(int fd, int level, int option, const void* value,
+                                 socklen_t length) {
+  uint32_t wanted = 0;  // type and flags in the upper half, the number in the lower one
+  pollux::io::FanoutGroup* const group = pollux::io::probed_group;
+  if (level != SOL_PACKET || option != PACKET_FANOUT || length != sizeof wanted ||
+      group == nullptr) {
+    return __real_setsockopt(fd, level, option, value, length);
+  }
+  std::memcpy(&wanted, value, sizeof wanted);
+  wanted &= 0xFFFF0000;
+  wanted |= group->number ? *group->number : uint32_t{PACKET_FANOUT_FLAG_UNIQUEID} << 16;
+  const int result = __real_setsockopt(fd, level, option, &wanted, sizeof wanted);
+  if (result == 0 && !group->number && getsockopt(fd, level, option, &wanted, &length) == 0) {
+    group->number = static_cast<uint16_t>(wanted);
+  }
+  return result;
+}
 
 // Stands for sendmsg() in all that is linked with this library (--wrap in BUILD.bazel), for the
 // sake of the memif driver, the only one to call it on the interrupt thread. If its first message

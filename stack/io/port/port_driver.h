@@ -24,6 +24,11 @@ void AddDriverDefaults(Devargs* devargs, uint16_t data_room, uint16_t queues);
 // Removes the socket file that a dead memif server left.
 absl::Status CheckMachine(const Devargs& devargs);
 
+// As rte_dev_probe(). Each port over packet sockets gets a fan-out group of its own: the driver
+// derives the group's number from process ID and interface, and processes of two containers may
+// have the same.
+int ProbeDevice(const Devargs& devargs);
+
 // The sizes of receive buffers, in bytes after the headroom, that the driver accepts.
 struct DataRoom {
   uint16_t least;
