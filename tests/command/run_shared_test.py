@@ -1,5 +1,6 @@
 """Tests several programs on one interface."""
 
+import os
 import signal
 import sys
 
@@ -108,6 +109,29 @@ class SharedByProgramsTest(RunTest):
         for run in (client, rping):
             self.assert_succeeds(run)
         self.assertEqual(serve.interrupt(), 0, serve.stderr)
+
+    def test_programs_with_two_workers_each_share_an_interface(self):
+        cpus = sorted(os.sched_getaffinity(0))
+        if len(cpus) < 2:
+            self.skipTest("needs two CPUs")
+        (self.directory / "content").write_bytes(self.file("content", 1 << 20).read_bytes())
+        servers = []
+        for port in (PORT, PORT + 1):
+            servers.append(self.start(
+                self.server_host, "serve", "--netdev", "wire", "--idle", "sleep", "--cores",
+                f"{cpus[0]},{cpus[1]}", "--service-port", port, "--root", self.directory))
+            servers[-1].wait_for_line("serving")
+        # From enough ports that each worker has connections.
+        for port in (PORT, PORT + 1):
+            for i in range(4):
+                host = (self.client_host, self.server_host)[i % 2]
+                copy = self.directory / f"copy{port}-{i}"
+                get = self.finish(host, "get", "--netdev", "wire", "--idle", "sleep",
+                                  "--service-port", port, SERVER, "content", copy)
+                self.assertEqual(get.process.returncode, 0, get.stderr)
+                self.assertEqual(copy.read_bytes(), (self.directory / "content").read_bytes())
+        for server in servers:
+            self.assertEqual(server.interrupt(), 0, server.stderr)
 
     def start_as_other_user(self, program, *arguments, capabilities=()):
         kept = ",".join(["-all", *(f"+{name}" for name in capabilities)])
