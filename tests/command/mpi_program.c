@@ -1,14 +1,15 @@
-/* Two ranks exchange messages of all sizes, reduce, and read and write each other's memory; each
- * checks what it gets. */
+/* An even number of ranks. Each and its peer in the other half exchange messages of all sizes, and
+ * read and write each other's memory; all reduce. Each checks what it gets. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { kMaxBytes = 8 << 20, kMany = 64, kEach = 20000 };
 
 static unsigned char out[kMaxBytes], in[kMaxBytes], expected[kMaxBytes];
-static int rank, peer;
+static int size, rank, peer;
 
 static void fill(unsigned char* bytes, int count, uint32_t seed) {
   for (int i = 0; i < count; ++i) {
@@ -52,7 +53,9 @@ static void reduce(int count) {
   int64_t* sums = (int64_t*)in;
   for (int i = 0; i < count; ++i) numbers[i] = (int64_t)i * (rank + 1);
   MPI_Allreduce(numbers, sums, count, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
-  for (int i = 0; i < count; ++i) check(sums[i] == 3 * (int64_t)i, "MPI_Allreduce", count);
+  for (int i = 0; i < count; ++i) {
+    check(sums[i] == (int64_t)i * size * (size + 1) / 2, "MPI_Allreduce", count);
+  }
 }
 
 static void access_memory(void) {
@@ -77,17 +80,16 @@ static void access_memory(void) {
   }
   MPI_Win_fence(0, window);
   memcpy(&counted, in + kMaxBytes - 8, sizeof counted);
-  check(counted == (rank == 0 ? 2 * times : 0), "MPI_Fetch_and_op", times);
+  check(counted == (rank == 0 ? size * times : 0), "MPI_Fetch_and_op", times);
   MPI_Win_free(&window);
 }
 
 int main(int argc, char** argv) {
-  int size;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  check(size == 2, "MPI_Comm_size", size);
-  peer = 1 - rank;
+  check(argc == 2 && size == atoi(argv[1]), "MPI_Comm_size", size);
+  peer = (rank + size / 2) % size;
   for (int count = 0; count <= kMaxBytes; count = count * 7 + 1) exchange(count);
   exchange(kMaxBytes);
   exchange_many();

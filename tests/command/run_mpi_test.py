@@ -12,9 +12,10 @@ SOURCE = os.path.abspath("tests/command/mpi_program.c")
 
 
 class MpiTest(RunTest):
-    """An MPI program of two ranks; subclasses define compiler, launcher and its arguments."""
+    """An MPI program; subclasses define compiler, launcher and its arguments."""
 
     compiler = launcher = None
+    ranks_per_host = 1
     agent_options = 0  # the number of options before the host's name
 
     def setUp(self):
@@ -35,7 +36,8 @@ class MpiTest(RunTest):
         agent.write_text(f'#!/bin/sh\nshift {self.agent_options + 1}\nexec {enter} "$*"\n')
         agent.chmod(0o755)
         run = self.start(self.server_host, self.launcher, *self.launch(agent, transports), POLLUX,
-                         "run", *self.port_options, "--", program, program="setsid")
+                         "run", *self.port_options, "--", program, 2 * self.ranks_per_host,
+                         program="setsid")
         try:
             status = run.wait(self.timeout_s)
         except subprocess.TimeoutExpired:
@@ -51,7 +53,8 @@ class MpichTest(MpiTest):
 
     def launch(self, agent, transports):
         return ("-launcher", "ssh", "-launcher-exec", agent, "-localhost", self.meeting, "-hosts",
-                f"{self.meeting},{CLIENT}", "-n", 2, "-ppn", 1, "-env", "UCX_TLS",
+                f"{self.meeting},{CLIENT}", "-n", 2 * self.ranks_per_host, "-ppn",
+                self.ranks_per_host, "-env", "UCX_TLS",
                 f"{transports},self", "-env", "UCX_NET_DEVICES", "pollux0:1")
 
     def test_ranks_communicate_over_rc(self):
@@ -69,7 +72,8 @@ class OpenMpiTest(MpiTest):
                 "--mca", "osc", "ucx",
                 # Otherwise each run removes the directory that all runs of this user share.
                 "--mca", "orte_tmpdir_base", self.directory,
-                "--host", f"{self.meeting},{CLIENT}", "-n", 2, "--map-by", "node",
+                "--host", f"{self.meeting}:{self.ranks_per_host},{CLIENT}:{self.ranks_per_host}",
+                "-n", 2 * self.ranks_per_host,
                 "-x", f"UCX_TLS={transports},self", "-x", "UCX_NET_DEVICES=pollux0:1")
 
     def test_ranks_communicate_over_rc(self):

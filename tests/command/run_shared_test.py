@@ -21,9 +21,7 @@ port.recv(1)
 """
 
 
-class SharedByProgramsTest(RunTest):
-    PROGRAMS = 8
-
+class SharedTest(RunTest):
     def rping_server(self, number, *options):
         return self.start_server("rping", "-s", "-a", SERVER, "-p", PORT + number, *options,
                                  name=f"server{number}")
@@ -33,6 +31,10 @@ class SharedByProgramsTest(RunTest):
 
     def assert_succeeds(self, run):
         self.assertEqual(run.wait(self.timeout_s), 0, run.stdout + run.stderr)
+
+
+class SharedByProgramsTest(SharedTest):
+    PROGRAMS = 8
 
     def test_programs_serve_other_hosts_and_each_other(self):
         servers = [self.rping_server(i, "-C", 100) for i in range(self.PROGRAMS)]
