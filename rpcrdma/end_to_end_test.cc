@@ -177,6 +177,25 @@ TEST_F(MirrorTest, ManyCallsStayWithinTheGrant) {
   EXPECT_GT(most, 1u);
 }
 
+TEST_F(MirrorTest, CallTimesLastUntilTheReply) {
+  StartAll();
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  const CallTimes& times = server->server->counters().call_times;
+  EXPECT_EQ(times.calls(0), 1u) << "answered in the turn in which it arrived";
+  EXPECT_EQ(times.sum_ns(), 0u);
+  bool done = false;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status, const oncrpc::Reply*) { done = true; })
+          .ok());
+  ASSERT_TRUE(RunUntil([&] { return !server->held.empty(); }));
+  world->RunFor(6'000'000);
+  server->AnswerHeld();
+  ASSERT_TRUE(RunUntil([&] { return done; }));
+  EXPECT_EQ(times.calls(13), 1u) << "4.2 to 8.4 ms";
+  EXPECT_GT(times.sum_ns(), 4'000'000u);
+  EXPECT_EQ(client->counters().call_times.calls(0), 0u);
+}
+
 // RFC 8166 section 3.3.1: a receive is posted again before the reply that gives its credit back,
 // and for each reply that may come. Nobody is told to wait.
 TEST_F(MirrorTest, EveryMessageFindsAPostedReceive) {

@@ -1,8 +1,15 @@
 #include "rpcrdma/connection/counters.h"
 
 #include <iterator>
+#include <numeric>
+#include <string>
 
 namespace pollux::rpcrdma {
+
+uint64_t CallTimes::calls(uint32_t index) const {
+  if (index < kLimits) return calls_[index];
+  return std::accumulate(calls_.begin() + kLimits, calls_.end(), uint64_t{0});
+}
 
 void Counters::Visit(absl::FunctionRef<void(std::string_view, uint64_t)> visit) const {
   static constexpr struct {
@@ -51,8 +58,14 @@ void Counters::Visit(absl::FunctionRef<void(std::string_view, uint64_t)> visit) 
       {"bytes_copied", &Counters::bytes_copied},
   };
   // Every member, or a new one would never be seen.
-  static_assert(sizeof(Counters) == sizeof(uint64_t) * std::size(kCounters));
+  static_assert(sizeof(Counters) == sizeof(uint64_t) * std::size(kCounters) + sizeof(CallTimes));
   for (const auto& counter : kCounters) visit(counter.name, this->*counter.value);
+  for (uint32_t i = 0; i <= CallTimes::kLimits; ++i) {
+    const std::string limit =
+        i < CallTimes::kLimits ? std::to_string(CallTimes::Limit(i)) : std::string("inf");
+    visit("call_time_ns/" + limit, call_times.calls(i));
+  }
+  visit("call_time_ns/sum", call_times.sum_ns());
 }
 
 }  // namespace pollux::rpcrdma

@@ -2,12 +2,41 @@
 #ifndef POLLUX_RPCRDMA_CONNECTION_COUNTERS_H_
 #define POLLUX_RPCRDMA_CONNECTION_COUNTERS_H_
 
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
 
 namespace pollux::rpcrdma {
+
+// The times of calls, from the turn of the worker's loop that began with a call to the one that
+// built its reply: calls that are answered in the same turn take 0 ns. Times between two limits,
+// which differ by a factor of two, are counted together.
+class CallTimes {
+ public:
+  // Of a bucket: 1,024 ns, 2,048 ns, and so on to 8.6 s.
+  static constexpr uint32_t kLimits = 24;
+  static constexpr uint64_t Limit(uint32_t index) { return uint64_t{1024} << index; }
+
+  void Count(uint64_t ns) {
+    if (ns == 0) [[likely]] {
+      ++calls_[0];
+      return;
+    }
+    sum_ns_ += ns;
+    ++calls_[std::bit_width((ns - 1) >> 10)];
+  }
+  // The number of calls that took at most Limit(index), and longer than the limit before it; of all
+  // longer calls, if `index` is kLimits.
+  uint64_t calls(uint32_t index) const;
+  uint64_t sum_ns() const { return sum_ns_; }
+
+ private:
+  std::array<uint64_t, 55> calls_{};
+  uint64_t sum_ns_ = 0;
+};
 
 struct Counters {
   // Both sides
@@ -59,8 +88,10 @@ struct Counters {
   // Of these, bytes that were copied in memory, besides the one copy that the stack makes of each
   // packet: for long replies, and as reported by CountCopied()
   uint64_t bytes_copied = 0;
+  CallTimes call_times;  // of the Responder: one for each of replies_sent
 
-  // Calls `visit` for each counter with the name of its member.
+  // Calls `visit` for each counter with the name of its member; for `call_times` with
+  // "call_time_ns/LIMIT" for each limit, "call_time_ns/inf" and "call_time_ns/sum".
   void Visit(absl::FunctionRef<void(std::string_view name, uint64_t value)> visit) const;
 };
 

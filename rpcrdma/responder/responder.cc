@@ -134,6 +134,7 @@ void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
   slot.may_reduce = true;
   slot.receive = arrival.receive;
   slot.message = arrival.message;
+  slot.arrived_ns = connection_->worker()->now_ns();
   slot.xid = xid;
   slot.grant = Grant(credits, *service_.credits);
   slot.invalidate = 0;

@@ -112,6 +112,7 @@ class Responder : public Connection::Role {
     bool joins = false;      // see ProcedureBinding::joins
     uint32_t receive = 0;
     absl::Span<const uint8_t> message;  // in the receive buffer
+    uint64_t arrived_ns = 0;
     uint32_t xid = 0;
     uint32_t grant = 1;
     uint32_t cached = kNotCached;   // the call's entry in the reply cache
@@ -224,6 +225,10 @@ class Responder : public Connection::Role {
   // Releases the oldest piece, which has completed or never will.
   void ReleasePiece();
 
+  void CountReply(const Slot& slot) {
+    ++service_.counters->replies_sent;
+    service_.counters->call_times.Count(connection_->worker()->now_ns() - slot.arrived_ns);
+  }
   void OnPosted() {
     if (in_flight_++ == 0) progress_ns_ = connection_->worker()->now_ns();
   }

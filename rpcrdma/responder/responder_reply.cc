@@ -120,7 +120,7 @@ void Responder::ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results) 
     Count(Refusal::kReplyTooLarge);
     return SendError(index, ErrorCode::kChunk);
   }
-  ++service_.counters->replies_sent;
+  CountReply(slot);
   GiveReceiveBack(slot);
   if (wait_room_.empty() && connection_->send_room() > 0) [[likely]] {
     PostReply(index, /*hurried=*/IsShortOfSlots());
@@ -138,7 +138,7 @@ void Responder::SendReply(uint32_t index, const oncrpc::ReplyHeader& reply,
     Count(Refusal::kReplyTooLarge);
     return SendError(index, ErrorCode::kChunk);
   }
-  ++service_.counters->replies_sent;
+  CountReply(slots_[index]);
   Finish(index);
 }
 

@@ -146,6 +146,7 @@ class ExporterTest(CommandTest):
         """Asserts that each documented metric for which `wanted(name)` is true exists."""
         named = set(re.findall(r"\bpollux_\w+[a-z]\b", DOCUMENT.read_text(encoding="utf-8")))
         there = {one.name for one in self.series(url)}
+        there |= {name.removesuffix("_count") for name in there}  # of histograms
         # Only a process with several workers has steering metrics.
         self.assertEqual({name for name in named - there
                           if wanted(name) and "_steering_" not in name}, set())
@@ -223,7 +224,9 @@ class ExporterTest(CommandTest):
         for part, numbers, label in (("port", port, "device"), ("cm", worker["cm"], None),
                                      ("rpc", worker["rpc"], "role"),
                                      ("memory", worker["memory"], None)):
-            ours = [one for one in samples if one.name != "pollux_port_info"
+            # The count of a histogram is the sum of its buckets.
+            others = ("pollux_port_info", "pollux_rpc_call_duration_seconds_count")
+            ours = [one for one in samples if one.name not in others
                     and (label in one.labels if label else
                          one.name.startswith(f"pollux_{part}_"))]
             self.assertEqual(len(ours), sum(isinstance(value, int) for value in numbers.values()),
@@ -316,8 +319,13 @@ class ExporterTest(CommandTest):
         self.assertEqual(list(shown), ["sent", "received", "packets sent", "packets received",
                                        "RPC calls", "retransmitted", "dropped", "connections"])
         wait_for("both connections", lambda: tiles()["connections"] == "2")
-        self.assertEqual(page.text("figure h2"), ["Throughput", "Packets", "Busy share of cores",
+        self.assertEqual(page.text("figure h2"), ["Throughput", "Packets",
+                                                  "Time of calls at servers",
+                                                  "Busy share of cores",
                                                   "Retransmissions and drops"])
+        wait_for("percentiles", lambda: all(
+            any(re.fullmatch(rf"{name} [\d.]+ [num]?s", text) for text in page.text(".legend li"))
+            for name in ("median", "99 %", "99.9 %")))
         rows = "[...document.querySelectorAll('#%s tbody tr')].map((row) => row.textContent)"
         wait_for("a row per worker", lambda: len(page.value(rows % "cores")) == 2)
         wait_for("a row per connection", lambda: all(

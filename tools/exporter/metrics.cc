@@ -1,11 +1,14 @@
 #include "tools/exporter/metrics.h"
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
@@ -33,6 +36,7 @@ struct Rule {
 };
 
 constexpr double kSecondsPerNs = 1e-9;
+constexpr double kNsPerSecond = 1e9;        // to divide by it makes the shortest decimals
 constexpr const char* kBusyNs = "busy_ns";  // the only one in another unit than its metric
 
 // A number without a rule is exported too, as a counter under its own name
@@ -124,12 +128,10 @@ class Families {
  public:
   void Add(const std::string& name, Type type, const std::string& help, Labels labels,
            double value) {
-    const auto [found, added] = by_name_.try_emplace(name, families_.size());
-    if (added) families_.push_back({absl::StrCat("pollux_", name), help, type, {}});
     prometheus::ClientMetric metric;
     metric.label = std::move(labels);
     (type == Type::Counter ? metric.counter.value : metric.gauge.value) = value;
-    families_[found->second].metric.push_back(std::move(metric));
+    Family(name, type, help).metric.push_back(std::move(metric));
   }
 
   void Gauge(const std::string& name, const std::string& help, Labels labels, double value) {
@@ -146,19 +148,57 @@ class Families {
     }
   }
 
+  // `numbers`: of one role, as CallTimes names them: those of the buckets in order of their limits.
+  void AddCallTimes(const std::vector<std::pair<std::string, uint64_t>>& numbers, Labels labels) {
+    prometheus::ClientMetric metric;
+    metric.label = std::move(labels);
+    prometheus::ClientMetric::Histogram& histogram = metric.histogram;
+    for (const auto& [limit, number] : numbers) {
+      uint64_t limit_ns = 0;
+      if (limit == "sum") {
+        histogram.sample_sum = static_cast<double>(number) * kSecondsPerNs;
+        continue;
+      }
+      histogram.sample_count += number;
+      histogram.bucket.push_back(
+          {histogram.sample_count, absl::SimpleAtoi(limit, &limit_ns)
+                                       ? static_cast<double>(limit_ns) / kNsPerSecond
+                                       : std::numeric_limits<double>::infinity()});
+    }
+    Family("rpc_call_duration_seconds", Type::Histogram,
+           "Time from the worker's turn that began with a call to the one that built its reply")
+        .metric.push_back(std::move(metric));
+  }
+
   // Numbers of clients and of servers, told apart by "client/" and "server/" before their names.
   void AddRpc(const Json& numbers, const Labels& labels) {
+    std::map<std::string, std::vector<std::pair<std::string, uint64_t>>> call_times;  // by role
     for (const auto& [key, value] : numbers.items()) {
       const size_t end = key.find('/');
       if (!value.is_number_unsigned() || end == std::string::npos) continue;
-      AddNumber("rpc", "rpc_", key.substr(end + 1), value.get<uint64_t>(),
-                With(labels, "role", key.substr(0, end)), Type::Counter);
+      const std::string role = key.substr(0, end);
+      absl::string_view name = absl::string_view(key).substr(end + 1);
+      if (absl::ConsumePrefix(&name, "call_time_ns/")) {
+        call_times[role].emplace_back(name, value.get<uint64_t>());
+      } else {
+        AddNumber("rpc", "rpc_", std::string(name), value.get<uint64_t>(),
+                  With(labels, "role", role), Type::Counter);
+      }
+    }
+    for (const auto& [role, numbers] : call_times) {
+      AddCallTimes(numbers, With(labels, "role", role));
     }
   }
 
   std::vector<prometheus::MetricFamily> Take() { return std::move(families_); }
 
  private:
+  prometheus::MetricFamily& Family(const std::string& name, Type type, const std::string& help) {
+    const auto [found, added] = by_name_.try_emplace(name, families_.size());
+    if (added) families_.push_back({absl::StrCat("pollux_", name), help, type, {}});
+    return families_[found->second];
+  }
+
   void AddNumber(const char* part, const std::string& prefix, const std::string& key,
                  uint64_t number, Labels labels, Type otherwise) {
     auto value = static_cast<double>(number);

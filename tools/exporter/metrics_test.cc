@@ -148,6 +148,30 @@ TEST(MetricsTest, ClientsAndServersDifferByRole) {
   EXPECT_EQ(series.at(absl::StrCat("pollux_rpc_calls_sent_total{", kWorker, ",role=client}")), 6);
 }
 
+TEST(MetricsTest, CallTimesAreACumulativeHistogram) {
+  const auto families = Metrics(Sample({{"rpc",
+                                         {{"server/call_time_ns/1024", 3u},
+                                          {"server/call_time_ns/2048", 0u},
+                                          {"server/call_time_ns/8589934592", 2u},
+                                          {"server/call_time_ns/inf", 1u},
+                                          {"server/call_time_ns/sum", 2'500'000'000u}}}}));
+  const auto family = std::ranges::find(families, "pollux_rpc_call_duration_seconds",
+                                        [](const MetricFamily& one) { return one.name; });
+  ASSERT_NE(family, families.end());
+  EXPECT_EQ(family->type, MetricType::Histogram);
+  ASSERT_EQ(family->metric.size(), 1u);
+  EXPECT_EQ(family->metric[0].label.back().value, "server");
+  const auto& histogram = family->metric[0].histogram;
+  EXPECT_EQ(histogram.sample_count, 6u);
+  EXPECT_EQ(histogram.sample_sum, 2.5);
+  std::vector<std::pair<double, uint64_t>> buckets;
+  for (const auto& bucket : histogram.bucket) {
+    buckets.emplace_back(bucket.upper_bound, bucket.cumulative_count);
+  }
+  EXPECT_EQ(buckets, (std::vector<std::pair<double, uint64_t>>{
+                         {1.024e-6, 3}, {2.048e-6, 3}, {8.589934592, 5}, {INFINITY, 6}}));
+}
+
 TEST(MetricsTest, ConnectionsHaveStateAndCounters) {
   Json sample = Sample(Json::object());
   sample["processes"][0]["connections"] = Json::array(
