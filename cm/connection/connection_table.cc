@@ -16,6 +16,11 @@ std::tuple<std::array<uint8_t, 16>, uint64_t, uint32_t> KeyOf(const CmConnection
 
 }  // namespace
 
+ConnectionTable::~ConnectionTable() {
+  // The claims may outlive the manager.
+  for (const auto& [id, connection] : by_id_) ports_.ReleaseClaim(*connection);
+}
+
 CmConnection* ConnectionTable::Add(std::unique_ptr<CmConnection> connection, Random& random) {
   if (by_id_.size() >= capacity_) return nullptr;
   uint32_t id;

@@ -25,6 +25,10 @@ class ConnectionTable {
   ConnectionTable(size_t capacity, Shard shard, kernel::InterfaceClaims* claims = nullptr)
       : capacity_(capacity), shard_(shard), ports_(shard, claims) {}
 
+  ~ConnectionTable();
+  ConnectionTable(const ConnectionTable&) = delete;
+  ConnectionTable& operator=(const ConnectionTable&) = delete;
+
   // Takes ownership of a connection and gives it a new, unpredictable local communication ID of
   // this manager. Returns null at capacity.
   CmConnection* Add(std::unique_ptr<CmConnection> connection, Random& random);

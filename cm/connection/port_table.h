@@ -37,8 +37,8 @@ class PortTable {
   // of a descriptor, too.
   absl::Status Bind(CmConnection& connection, const SocketAddress& local);
   // Claims the connection's port, unless it has the claim already, so that requests to it come to
-  // this process: of one that is about to listen, and of one that a request has made, which may
-  // outlive its listener. AlreadyExists if another process has it.
+  // this process. Call it before a connection listens, and for one that a request has created,
+  // which may outlive its listener. AlreadyExists if another process has it.
   absl::Status Claim(CmConnection& connection) {
     return Claim(connection, connection.local().port);
   }

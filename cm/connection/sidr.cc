@@ -109,6 +109,8 @@ absl::Status Sidr::Reply(CmConnection& connection, SidrStatus status, uint32_t q
   std::ranges::copy(private_data, rep.private_data.begin());
   parts_.backlog.Leave(connection);
   connection.state = State::kSidrAnswered;
+  // It stays until its user destroys it.
+  context_.table.ports().ReleaseClaim(connection);
   parts_.sender.SetOutstanding(connection, rep);
   parts_.sender.TransmitOutstanding(connection);
   return absl::OkStatus();

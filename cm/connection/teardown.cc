@@ -108,6 +108,7 @@ void Teardown::EnterClosed(CmConnection& connection) {
   sender_.LeaveWindow(connection);
   connection.timer.Cancel();
   connection.state = State::kClosed;
+  if (!connection.has_port) context_.table.ports().ReleaseClaim(connection);
   context_.table.UnindexPeer(connection);
   if (!connection.destroyed) return;
   context_.table.Remove(connection);

@@ -17,19 +17,19 @@ constexpr size_t kServiceId = kMadHeaderBytes + 8;  // of a REQ and of a SIDR_RE
 bool IsForThisProcess(std::span<const uint8_t> mad, kernel::InterfaceClaims& claims,
                       uint64_t now_ns) {
   const std::optional<MadHeader> header = ParseMadHeader(mad);
-  if (!header || header->management_class != kMadClassCm) return claims.AnswersForNobody(now_ns);
+  if (!header || header->management_class != kMadClassCm) return claims.AnswersUnclaimed(now_ns);
   // Only the process that answers for nobody asks the kernel whether a message is another's.
   if (header->attribute == Attribute::kReq || header->attribute == Attribute::kSidrReq) {
     const uint64_t service = LoadBe64(&mad[kServiceId]);
     return claims.HasService(service) ||
-           (claims.AnswersForNobody(now_ns) && !claims.AnyHasService(service));
+           (claims.AnswersUnclaimed(now_ns) && !claims.AnyHasService(service));
   }
   const uint32_t id = ReceiversId(*header, mad);
   // It names the connection by the CA GUID.
   if (header->attribute == Attribute::kRej && id == 0) return true;
   const uint8_t process = Shard::ProcessOf(id);
   return claims.HasProcessId(process) ||
-         (claims.AnswersForNobody(now_ns) && !claims.AnyHasProcessId(process));
+         (claims.AnswersUnclaimed(now_ns) && !claims.AnyHasProcessId(process));
 }
 
 }  // namespace pollux::cm

@@ -1,6 +1,7 @@
 #include "compat/process/descriptors.h"
 
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -52,14 +53,20 @@ std::optional<int> DomainOf(int fd) {
   return domain;
 }
 
+// Or may be bound to it later, since it is bound to an interface.
 bool IsAtPort(int fd, uint16_t udp_port) {
   sockaddr_storage own{};
   socklen_t bytes = sizeof own;
   // Both have it at the same place.
   static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
-  return getsockname(fd, reinterpret_cast<sockaddr*>(&own), &bytes) == 0 &&
-         (own.ss_family == AF_INET || own.ss_family == AF_INET6) &&
-         reinterpret_cast<sockaddr_in&>(own).sin_port == htons(udp_port);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &bytes) != 0) return false;
+  if (own.ss_family != AF_INET && own.ss_family != AF_INET6) return false;
+  const in_port_t port = reinterpret_cast<sockaddr_in&>(own).sin_port;
+  char interface[IFNAMSIZ];
+  bytes = sizeof interface;
+  return port == htons(udp_port) ||
+         (port == 0 && getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface, &bytes) == 0 &&
+          bytes > 0);
 }
 
 bool HoldsPort(int fd, uint16_t udp_port) {
@@ -122,10 +129,8 @@ std::vector<HeldDescriptor> SocketsAt(const std::string& address) {
   });
 }
 
-std::vector<HeldDescriptor> SharedSockets(uint16_t udp_port, std::string_view prefix) {
-  return Select(OpenDescriptors(), [udp_port, prefix](int fd) {
-    return IsAtPort(fd, udp_port) || IsUnder(fd, prefix);
-  });
+std::vector<HeldDescriptor> SocketsUnder(std::string_view prefix) {
+  return Select(OpenDescriptors(), [prefix](int fd) { return IsUnder(fd, prefix); });
 }
 
 void CloseOnExec(std::span<const HeldDescriptor> descriptors) {

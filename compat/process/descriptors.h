@@ -27,8 +27,9 @@ class NewDescriptors {
   NewDescriptors();  // records the descriptors that are open now
   // Sets close-on-exec on all descriptors opened since construction.
   void CloseOnExec() const;
-  // Returns those of them that keep a port of the kernel open: UDP sockets bound to `udp_port`,
-  // packet sockets, XDP sockets and TAPs. No others, because a forked child closes them (LetGo()).
+  // Returns those of them that keep a port of the kernel open: UDP sockets bound to `udp_port`, or
+  // only to an interface, packet sockets, XDP sockets and TAPs. No others, because a forked child
+  // closes them (LetGo()).
   std::vector<HeldDescriptor> OfPort(uint16_t udp_port) const;
 
  private:
@@ -40,9 +41,8 @@ class NewDescriptors {
 // The result changes as processes connect.
 std::vector<HeldDescriptor> SocketsAt(const std::string& address);
 
-// Returns the UDP sockets that are bound to `udp_port`, and the AF_UNIX sockets that are bound to a
-// name that begins with `prefix`. The result changes as processes that share an interface end.
-std::vector<HeldDescriptor> SharedSockets(uint16_t udp_port, std::string_view prefix);
+// Returns the AF_UNIX sockets that are bound to a name that begins with `prefix`.
+std::vector<HeldDescriptor> SocketsUnder(std::string_view prefix);
 
 // As NewDescriptors::CloseOnExec().
 void CloseOnExec(std::span<const HeldDescriptor> descriptors);

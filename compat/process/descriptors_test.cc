@@ -61,20 +61,26 @@ TEST(NewDescriptors, DescriptorsOfThePortAreReleased) {
   for (const int fd : {of_port, of_another, file, anew}) EXPECT_EQ(close(fd), 0);
 }
 
-TEST(Descriptors, SocketsOfASharedInterfaceAreFoundByPortAndByName) {
-  uint16_t port = 0, other_port = 0;
-  const int of_port = BindUdp(&port);
-  const int of_another = BindUdp(&other_port);
+TEST(Descriptors, SocketsAreFoundByThePrefixOfTheirNames) {
   const int named = socket(AF_UNIX, SOCK_DGRAM, 0), unnamed = socket(AF_UNIX, SOCK_DGRAM, 0);
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = "\0descriptors_test/1"};
   ASSERT_EQ(bind(named, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   const std::vector<HeldDescriptor> held =
-      SharedSockets(port, std::string_view("\0descriptors_test/", 18));
-  ASSERT_EQ(held.size(), 2u);
-  EXPECT_EQ(held[0].fd, of_port);
-  EXPECT_EQ(held[1].fd, named);
-  EXPECT_TRUE(SharedSockets(1, std::string_view("\0descriptors_test/2", 19)).empty());
-  for (const int fd : {of_port, of_another, named, unnamed}) EXPECT_EQ(close(fd), 0);
+      SocketsUnder(std::string_view("\0descriptors_test/", 18));
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].fd, named);
+  EXPECT_TRUE(SocketsUnder(std::string_view("\0descriptors_test/2", 19)).empty());
+  for (const int fd : {named, unnamed}) EXPECT_EQ(close(fd), 0);
+}
+
+TEST(NewDescriptors, SocketsThatMayBeBoundToThePortAreReleasedToo) {
+  const NewDescriptors descriptors;
+  const int on_interface = socket(AF_INET, SOCK_DGRAM, 0), other = socket(AF_INET, SOCK_DGRAM, 0);
+  ASSERT_EQ(setsockopt(on_interface, SOL_SOCKET, SO_BINDTODEVICE, "lo", 2), 0);
+  const std::vector<HeldDescriptor> held = descriptors.OfPort(4791);
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].fd, on_interface);
+  for (const int fd : {on_interface, other}) EXPECT_EQ(close(fd), 0);
 }
 
 TEST(NewDescriptors, AReusedDescriptorNumberIsNotClosed) {

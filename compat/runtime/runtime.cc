@@ -59,6 +59,8 @@ constexpr uint64_t kRelistenNs = 2'000'000'000;
 // That programs have not been told of, of all listeners: four times as many as Linux keeps. A peer
 // asks again after 4.8 s only.
 constexpr uint32_t kMaxUnheardRequests = 4096;
+// Half-open connections have queue pairs: as many remain for others.
+constexpr uint32_t kQueuePairsPerHalfOpen = 2;
 
 // Of the heap; what DPDK maps comes beside it.
 constexpr size_t kBytesOfRuntime = 16 << 20;
@@ -190,10 +192,12 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
     opened->device_->worker().AddPortObserver(opened->memif_sockets_.get());
   }
   opened->frame_signal_ = FrameSignal::TakeOver();
-  absl::StatusOr<std::unique_ptr<cm::Manager>> manager =
-      cm::Manager::Create(&opened->device_->worker(), {.max_pending_requests = kMaxUnheardRequests,
-                                                       .max_half_open = kMaxUnheardRequests,
-                                                       .relisten_ns = kRelistenNs});
+  absl::StatusOr<std::unique_ptr<cm::Manager>> manager = cm::Manager::Create(
+      &opened->device_->worker(),
+      {.max_pending_requests = kMaxUnheardRequests,
+       .max_half_open =
+           std::min(kMaxUnheardRequests, settings->device.queue_pairs / kQueuePairsPerHalfOpen),
+       .relisten_ns = kRelistenNs});
   if (!manager.ok()) return manager.status();
   opened->manager_ = *std::move(manager);
   absl::StatusOr<cm::Id*> ended =
@@ -344,9 +348,7 @@ void Runtime::AfterForkInChild() {
   ForkedChild::Become();
   // A program of the kernel's verbs leaves nothing of its port with its children.
   LetGo(there->descriptors_of_port_);
-  if (there->device_->claims() != nullptr) {
-    LetGo(SharedSockets(wire::kRocePort, kernel::NameClaim::kPrefix));
-  }
+  if (there->device_->claims() != nullptr) LetGo(SocketsUnder(kernel::NameClaim::kPrefix));
   if (there->memif_sockets_ != nullptr) there->memif_sockets_->LetGo();
   if (InCall()) {
     if (held_for_fork) there->ownership_.Release();

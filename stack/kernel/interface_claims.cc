@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <bitset>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr uint8_t kQpnBits = 24;
 constexpr uint8_t kPartBits = 16;  // of the numbers of one part
-// Small blocks keep together in groups of so many parts: as many as one worker asks for by default.
+// Parts: as many as one worker asks for by default.
 constexpr uint32_t kGroup = 16;
 // Indices 0, 1 and all ones are not used (WorkerConfig::max_queue_pairs).
 constexpr uint32_t kUnusedIndices = 3;
@@ -42,12 +43,19 @@ bool IsAnyTaken(const PartSet& taken, uint32_t first, uint32_t count) {
   return false;
 }
 
-// The first parts of the free blocks of `parts` parts, in the order in which to try them. At
-// random: a process that is started again has other numbers than the one before, to which packets
-// may still be on their way. But small blocks first where others have parts already, so that large
-// ones remain free.
+// The size of the largest free block around a free one.
+uint32_t LargestFreeBlock(const PartSet& taken, uint32_t first, uint32_t parts) {
+  while (parts < InterfaceClaims::kParts &&
+         !IsAnyTaken(taken, first / (2 * parts) * (2 * parts), 2 * parts)) {
+    parts *= 2;
+  }
+  return parts;
+}
+
+// The first parts of the free blocks of `parts` parts, in the order in which to try them: those
+// first that leave the largest blocks free, but at random within a group. A process that is started
+// again then has other numbers than the one before, to which packets may still be on their way.
 std::vector<uint32_t> FreeBlocks(const PartSet& taken, uint32_t parts, Random* random) {
-  const uint32_t group = std::max(parts, kGroup);
   const uint32_t blocks = InterfaceClaims::kParts / parts;
   const auto start = static_cast<uint32_t>(random->Below(blocks));
   std::vector<uint32_t> firsts;
@@ -55,8 +63,8 @@ std::vector<uint32_t> FreeBlocks(const PartSet& taken, uint32_t parts, Random* r
     const uint32_t first = (start + i) % blocks * parts;
     if (!IsAnyTaken(taken, first, parts)) firsts.push_back(first);
   }
-  std::ranges::stable_partition(firsts, [&taken, group](uint32_t first) {
-    return IsAnyTaken(taken, first / group * group, group);
+  std::ranges::stable_sort(firsts, std::less<>(), [&taken, parts](uint32_t first) {
+    return std::max(kGroup, LargestFreeBlock(taken, first, parts));
   });
   return firsts;
 }
@@ -77,11 +85,15 @@ absl::StatusOr<std::unique_ptr<InterfaceClaims>> InterfaceClaims::Join(uint32_t 
     if (status.ok()) {
       claims->layout_.process = first / parts;
       claims->first_part_ = static_cast<uint8_t>(first);
+      claims->AnswersUnclaimed(0);
       return claims;
     }
     // Another process was faster.
     if (!absl::IsAlreadyExists(status)) return status;
   }
+  // Without a descriptor every name seems to be taken.
+  const absl::Status any = NameClaim::Take(claims->NameOfPart(0)).status();
+  if (!any.ok() && !absl::IsAlreadyExists(any)) return any;
   return absl::ResourceExhaustedError(absl::StrCat(
       "no ", parts, " adjacent parts of the ", kParts, " of its queue pair numbers are free (",
       taken.count(), " belong to other programs on it): ", queue_pairs, " queue pairs on ", workers,
@@ -150,7 +162,7 @@ bool InterfaceClaims::AnyHasService(uint64_t service_id) const {
   return HasService(service_id) || NameClaim::IsTaken(NameOfService(service_id));
 }
 
-bool InterfaceClaims::AnswersForNobody(uint64_t now_ns) {
+bool InterfaceClaims::AnswersUnclaimed(uint64_t now_ns) {
   const std::lock_guard lock(mutex_);
   if (answers_ || now_ns < next_try_ns_) return answers_.has_value();
   next_try_ns_ = now_ns + kAnswersRetryNs;

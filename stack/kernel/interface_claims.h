@@ -29,12 +29,12 @@ class InterfaceClaims {
   static constexpr uint32_t kParts = 256;
   // Random bits of each number, so that packets to a destroyed queue pair miss its successor.
   static constexpr uint8_t kGenerationBits = 6;
-  // How often a process tries to be the one that answers for nobody.
+  // How often a process tries to be the one that answers what no process has claimed.
   static constexpr uint64_t kAnswersRetryNs = 100'000'000;
 
   // Claims numbers for `workers` workers (a power of two is used up) with up to `queue_pairs` queue
   // pairs each: one aligned block of parts, at random among the free ones that leave the largest
-  // blocks free.
+  // blocks free to others.
   // `interface_index`: the kernel's. ResourceExhausted if no such block is free; InvalidArgument if
   // 24 bits cannot hold as many.
   static absl::StatusOr<std::unique_ptr<InterfaceClaims>> Join(uint32_t interface_index,
@@ -61,9 +61,9 @@ class InterfaceClaims {
   // Whether any process has it.
   bool AnyHasService(uint64_t service_id) const;
 
-  // Whether this process is the one that answers what is for none of them. If no process is, it
-  // becomes the one, by a try every kAnswersRetryNs.
-  bool AnswersForNobody(uint64_t now_ns);
+  // Whether this process is the one that answers messages for IDs and services that no process has
+  // claimed. If no process is, it becomes the one, by a try every kAnswersRetryNs.
+  bool AnswersUnclaimed(uint64_t now_ns);
 
  private:
   InterfaceClaims(uint32_t interface_index, const QpnLayout& layout)

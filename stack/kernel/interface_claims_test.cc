@@ -107,17 +107,35 @@ TEST_F(InterfaceClaimsTest, AServiceBelongsToOneProcess) {
   EXPECT_TRUE(second->ClaimService(7).ok());
 }
 
-TEST_F(InterfaceClaimsTest, OneProcessAnswersForNobodyAndAnotherAfterIt) {
+TEST_F(InterfaceClaimsTest, OneProcessAnswersWhatIsUnclaimedAndAnotherAfterIt) {
   auto first = Join(1, 2045);
   const auto second = Join(1, 2045);
-  uint64_t now_ns = 1;
-  EXPECT_TRUE(first->AnswersForNobody(now_ns));
-  EXPECT_FALSE(second->AnswersForNobody(now_ns));
-  EXPECT_TRUE(first->AnswersForNobody(now_ns));
+  EXPECT_TRUE(first->AnswersUnclaimed(1));
+  EXPECT_FALSE(second->AnswersUnclaimed(1));
   first.reset();
-  now_ns += InterfaceClaims::kAnswersRetryNs - 1;
-  EXPECT_FALSE(second->AnswersForNobody(now_ns)) << "it asks the kernel rarely";
-  EXPECT_TRUE(second->AnswersForNobody(now_ns + 1));
+  EXPECT_FALSE(second->AnswersUnclaimed(InterfaceClaims::kAnswersRetryNs - 1))
+      << "it asks the kernel rarely";
+  EXPECT_TRUE(second->AnswersUnclaimed(InterfaceClaims::kAnswersRetryNs));
+}
+
+TEST_F(InterfaceClaimsTest, WithoutADescriptorTheNumbersAreNotSaidToBelongToOthers) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto claims = Join(1, 1);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(claims, nullptr);
+  EXPECT_EQ(status_.message().find("belong to other programs"), std::string::npos) << status_;
+}
+
+TEST_F(InterfaceClaimsTest, ProgramsOfOneSizeLeaveRoomForLargerOnes) {
+  std::vector<std::unique_ptr<InterfaceClaims>> programs;
+  for (int i = 0; i < 4; ++i) programs.push_back(Join(1, 16381));  // 16 parts each
+  for (int i = 0; i < 3; ++i) {
+    programs.push_back(Join(4, 16381));  // 64 parts
+    ASSERT_NE(programs.back(), nullptr) << i << ": " << status_;
+  }
 }
 
 TEST_F(InterfaceClaimsTest, SmallProgramsLeaveRoomForLargeOnes) {

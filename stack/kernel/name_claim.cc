@@ -35,6 +35,8 @@ absl::StatusOr<NameClaim> NameClaim::Take(const std::string& name) {
   if (fd.get() < 0) return absl::ErrnoToStatus(errno, "opening a socket");
   const Address address = AddressOf(name);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.name), address.bytes) == 0) {
+    // Others can send to it otherwise, and nobody reads it.
+    (void)shutdown(fd.get(), SHUT_RD);
     return NameClaim(std::move(fd));
   }
   if (errno == EADDRINUSE) {

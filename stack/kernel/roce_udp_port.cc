@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
@@ -22,11 +23,12 @@
 namespace pollux::kernel {
 namespace {
 
-// A process opens its packet socket soon after it has bound the port.
-constexpr int kLooks = 50;
+// A process claims the name, and opens its packet socket, soon after it has bound the port; and one
+// that ends may release the name first.
+constexpr int kLooks = 26;
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 
-// Opens the socket, which Bind() gives its address.
+// Opens a socket that is still to be bound.
 absl::StatusOr<Fd> Open(int family, const std::string& interface) {
   Fd fd(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, "opening a UDP socket");
@@ -36,8 +38,10 @@ absl::StatusOr<Fd> Open(int family, const std::string& interface) {
   (void)setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
   const int least = 1;  // the kernel makes it its own least
   (void)setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
-  (void)setsockopt(fd.get(), SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(),
-                   static_cast<socklen_t>(interface.size()));
+  if (setsockopt(fd.get(), SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(),
+                 static_cast<socklen_t>(interface.size())) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("a UDP socket on \"", interface, "\""));
+  }
   const int on = 1;
   if (family == AF_INET6) (void)setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   return fd;
@@ -68,13 +72,11 @@ std::vector<std::vector<std::string>> Table(const std::string& name) {
   return rows;
 }
 
-std::set<std::string> UsersOfPacketSockets(uint32_t interface_index) {
-  constexpr size_t kInterface = 4, kUser = 7;
+std::set<std::string> UsersOfPacketSockets() {
+  constexpr size_t kUser = 7;
   std::set<std::string> users;
   for (const auto& row : Table("packet")) {
-    if (row.size() > kUser && row[kInterface] == absl::StrCat(interface_index)) {
-      users.insert(row[kUser]);
-    }
+    if (row.size() > kUser) users.insert(row[kUser]);
   }
   return users;
 }
@@ -94,8 +96,8 @@ std::set<std::string> UsersOfRocePort() {
 
 // The user of a program that has the port although it may not open a packet socket: any user can
 // bind the port, claim its name and read what arrives.
-std::optional<std::string> UserWithoutRight(uint32_t interface_index) {
-  const std::set<std::string> with_right = UsersOfPacketSockets(interface_index);
+std::optional<std::string> UserWithoutRight() {
+  const std::set<std::string> with_right = UsersOfPacketSockets();
   for (const std::string& user : UsersOfRocePort()) {
     if (user != "0" && user != absl::StrCat(geteuid()) && !with_right.contains(user)) return user;
   }
@@ -106,53 +108,52 @@ std::optional<std::string> UserWithoutRight(uint32_t interface_index) {
 
 absl::StatusOr<std::unique_ptr<RoceUdpPort>> RoceUdpPort::Hold(const std::string& interface,
                                                                uint32_t interface_index) {
-  std::unique_ptr<RoceUdpPort> port(new RoceUdpPort(interface, interface_index));
-  if (absl::Status status = port->Bind(); !status.ok()) return status;
-  if (port->is_bound()) return port;
-  std::optional<std::string> stranger = UserWithoutRight(interface_index);
-  for (int look = 1; look < kLooks && stranger; ++look) {
-    std::this_thread::sleep_for(kBetweenLooks);
-    stranger = UserWithoutRight(interface_index);
+  std::unique_ptr<RoceUdpPort> port(
+      new RoceUdpPort(absl::StrCat(interface_index, "/udp/", wire::kRocePort)));
+  for (const int family : {AF_INET, AF_INET6}) {
+    absl::StatusOr<Fd> fd = Open(family, interface);
+    if (fd.ok()) port->sockets_.push_back({.fd = *std::move(fd), .family = family});
+    if (!fd.ok() && family == AF_INET) return fd.status();
   }
-  if (!stranger) return port;
-  return absl::AlreadyExistsError(absl::StrCat(
-      "interface \"", interface, "\": UDP port ", wire::kRocePort,
-      " is taken by a program of user ", *stranger,
-      ", who has no packet socket on the interface; end the program (`ss -ulpn sport = ",
-      wire::kRocePort, "` names it)"));
+  std::string holder;
+  for (int look = 0; look < kLooks; ++look) {
+    if (look > 0) std::this_thread::sleep_for(kBetweenLooks);
+    const int error = port->Bind();
+    if (error == 0) return port;
+    if (error != EADDRINUSE) {
+      return absl::ErrnoToStatus(
+          error, absl::StrCat("interface \"", interface, "\": UDP port ", wire::kRocePort));
+    }
+    const std::optional<std::string> stranger = UserWithoutRight();
+    if (!stranger && NameClaim::IsTaken(port->claim_name_)) return port;
+    holder = stranger ? absl::StrCat(" is taken by a program of user ", *stranger,
+                                     ", who has no packet socket; end the program (")
+                      : " is taken: by Linux's soft-RoCE (`rdma link`; `modprobe -r rdma_rxe`) or "
+                        "by another program that speaks RoCE there (";
+  }
+  return absl::AlreadyExistsError(
+      absl::StrCat("interface \"", interface, "\": UDP port ", wire::kRocePort, holder,
+                   "`ss -ulpn sport = ", wire::kRocePort, "` names it)"));
 }
 
 void RoceUdpPort::TakeOver() {
-  if (!is_bound()) Bind().IgnoreError();
+  if (!claim_) Bind();
 }
 
-absl::Status RoceUdpPort::Bind() {
-  // The sockets before the claim: the kernel closes the descriptors of a process that ends from the
-  // lowest to the highest, so that whoever has the claim next finds the port free.
-  absl::StatusOr<Fd> ipv4 = Open(AF_INET, interface_);
-  if (!ipv4.ok()) return ipv4.status();
-  absl::StatusOr<Fd> ipv6 = Open(AF_INET6, interface_);
-  absl::StatusOr<NameClaim> claim =
-      NameClaim::Take(absl::StrCat(interface_index_, "/udp/", wire::kRocePort));
-  if (absl::IsAlreadyExists(claim.status())) return absl::OkStatus();
-  if (!claim.ok()) return claim.status();
-  int error = BindToRocePort(*ipv4, AF_INET);
-  if (error == 0 && ipv6.ok() && BindToRocePort(*ipv6, AF_INET6) == EADDRINUSE) error = EADDRINUSE;
-  if (error == EADDRINUSE) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "interface \"", interface_, "\": UDP port ", wire::kRocePort,
-        " is taken: by Linux's soft-RoCE (`rdma link`; `modprobe -r rdma_rxe`) or by another "
-        "program that speaks RoCE there (`ss -ulpn sport = ",
-        wire::kRocePort, "` names it)"));
+bool RoceUdpPort::is_bound() const {
+  return std::ranges::all_of(sockets_, [](const Socket& one) { return one.is_bound; });
+}
+
+int RoceUdpPort::Bind() {
+  for (Socket& one : sockets_) {
+    if (one.is_bound) continue;
+    if (const int error = BindToRocePort(one.fd, one.family); error != 0) return error;
+    one.is_bound = true;
   }
-  if (error != 0) {
-    return absl::ErrnoToStatus(
-        error, absl::StrCat("interface \"", interface_, "\": UDP port ", wire::kRocePort));
-  }
-  claim_ = *std::move(claim);
-  ipv4_ = *std::move(ipv4);
-  if (ipv6.ok()) ipv6_ = *std::move(ipv6);
-  return absl::OkStatus();
+  // The process that had it may not have released it yet.
+  absl::StatusOr<NameClaim> claim = NameClaim::Take(claim_name_);
+  if (claim.ok()) claim_ = *std::move(claim);
+  return 0;
 }
 
 }  // namespace pollux::kernel

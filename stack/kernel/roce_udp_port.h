@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,25 +22,30 @@ namespace pollux::kernel {
 // when it ends, another one takes over. Makes system calls.
 class RoceUdpPort {
  public:
-  // Binds the port on the interface, unless another process of Pollux has bound it. AlreadyExists
-  // if another program has, such as Linux's soft-RoCE; Internal if the kernel refuses.
+  // Binds the port on the interface, unless another process of Pollux has bound it. May block for
+  // 0.5 s. AlreadyExists if another program has it, such as Linux's soft-RoCE; Internal if the
+  // kernel refuses.
   static absl::StatusOr<std::unique_ptr<RoceUdpPort>> Hold(const std::string& interface,
                                                            uint32_t interface_index);
   // Binds the port if the process that had it has ended. Call it from time to time.
   void TakeOver();
-  bool is_bound() const { return claim_.has_value(); }
+  bool is_bound() const;
 
  private:
-  RoceUdpPort(const std::string& interface, uint32_t interface_index)
-      : interface_(interface), interface_index_(interface_index) {}
-  absl::Status Bind();
+  // Opened by the user who started the program, on the interface, and bound once.
+  struct Socket {
+    Fd fd;
+    int family;
+    bool is_bound = false;
+  };
 
-  const std::string interface_;
-  const uint32_t interface_index_;
-  // Destroyed after the sockets, so that the port is free when the next process has the claim.
-  std::optional<NameClaim> claim_;
-  Fd ipv4_;
-  Fd ipv6_;  // none if the kernel has no IPv6
+  explicit RoceUdpPort(std::string claim) : claim_name_(std::move(claim)) {}
+  // Returns 0 or the error's number.
+  int Bind();
+
+  const std::string claim_name_;
+  std::vector<Socket> sockets_;     // of IPv4, and of IPv6 if the kernel has it
+  std::optional<NameClaim> claim_;  // says that a program of Pollux has the port
 };
 
 }  // namespace pollux::kernel

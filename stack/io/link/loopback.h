@@ -1,5 +1,5 @@
-// Loops back the frames that a port sends to itself: they are received as if from the wire, without
-// being sent there, also by other processes that share the port's interface.
+// Loops back the frames that a port sends to itself. They are not sent to the wire, but received as
+// if from there: by this process, or by another one that shares the port's interface.
 #ifndef POLLUX_STACK_IO_LINK_LOOPBACK_H_
 #define POLLUX_STACK_IO_LINK_LOOPBACK_H_
 

@@ -71,6 +71,8 @@ std::vector<sock_filter> RocePacketFilter(const QpnLayout& layout) {
   constexpr uint32_t kIp = wire::kEthernetBytes;
   Program program;
   program.Load(BPF_W | BPF_ABS, wire::ethernet::kDestination);
+  program.Append(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2));
+  program.Load(BPF_H | BPF_ABS, wire::ethernet::kDestination + 4);
   program.RejectIf(0);
   program.Load(BPF_H | BPF_ABS, wire::ethernet::kType);
   const size_t to_ipv6 = program.size();

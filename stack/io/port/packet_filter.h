@@ -13,8 +13,8 @@ namespace pollux::io {
 
 // Returns a classic BPF program (Documentation/networking/filter.rst) that accepts the untagged
 // RoCEv2 packets to queue pair numbers that `layout` holds, to queue pair 1 and to the multicast
-// queue pair number. It rejects frames to MAC addresses that begin with four zero bytes, such as
-// those that the kernel sends over lo for any user.
+// queue pair number. It rejects frames to the MAC address of all zeros, which the kernel sends over
+// lo for any user.
 std::vector<sock_filter> RocePacketFilter(const QpnLayout& layout);
 
 // Attaches a filter to a packet socket. Returns whether the kernel accepts it.

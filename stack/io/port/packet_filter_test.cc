@@ -106,7 +106,7 @@ TEST(PacketFilterTest, RejectsTheKernelsOwnPacketsOverLo) {
   std::vector<uint8_t> frame = Ipv4Frame(kOwnQpn);
   frame[0] = 0;
   EXPECT_FALSE(Accepts(kLayout, frame));
-  frame[3] = 1;
+  frame[5] = 1;
   EXPECT_TRUE(Accepts(kLayout, frame));
 }
 

@@ -161,12 +161,14 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
 
   std::unique_ptr<Port> port(new Port(devargs->name()));
   absl::Status status;
+  // Starting the device switches it off.
+  const bool promiscuous = options.promiscuous || IsPromiscuous(devargs->Get("iface").value_or(""));
   const auto bring_up = [&] {
     status = port->Probe(*devargs);
     if (status.ok()) status = port->Configure(*devargs, options);
     if (status.ok()) status = port->Start(*devargs, options.start_timeout_ms);
     // Failure is harmless: such drivers do not filter.
-    if (status.ok() && options.promiscuous) (void)rte_eth_promiscuous_enable(port->port_id_);
+    if (status.ok() && promiscuous) (void)rte_eth_promiscuous_enable(port->port_id_);
   };
   if (devargs->driver() == Driver::kMemif && !IsMemifClient(*devargs)) {
     // DPDK's memif server listens once it is probed, but refuses clients until it is started. The
@@ -494,6 +496,11 @@ LinkState Port::Queue::FollowLink() {
 }
 
 absl::Status Port::FilterPackets(const QpnLayout& layout) {
+  if (packet_sockets_.empty()) {
+    return absl::InternalError(absl::StrCat("port ", name_,
+                                            ": its packet sockets are not found in "
+                                            "/proc/self/fd"));
+  }
   const std::vector<sock_filter> filter = RocePacketFilter(layout);
   for (const int fd : packet_sockets_) {
     if (!AttachPacketFilter(fd, filter)) return Refused(name_, "attaching a filter", errno);

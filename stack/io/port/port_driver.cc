@@ -162,6 +162,12 @@ thread_local FanoutGroup* probed_group = nullptr;
 
 }  // namespace
 
+bool IsPromiscuous(const std::string& interface) {
+  ifreq request;
+  return !interface.empty() && InterfaceRequest(interface, SIOCGIFFLAGS, &request) &&
+         (request.ifr_flags & IFF_PROMISC) != 0;
+}
+
 int ProbeDevice(const Devargs& devargs) {
   FanoutGroup group;
   probed_group = &group;

@@ -4,6 +4,7 @@
 #define POLLUX_STACK_IO_PORT_PORT_DRIVER_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "stack/io/port/devargs.h"
@@ -23,6 +24,9 @@ void AddDriverDefaults(Devargs* devargs, uint16_t data_room, uint16_t queues);
 // InvalidArgument, PermissionDenied, FailedPrecondition or AlreadyExists with advice what to do.
 // Removes the socket file that a dead memif server left.
 absl::Status CheckMachine(const Devargs& devargs);
+
+// Whether the kernel's interface receives frames to all addresses (IFF_PROMISC).
+bool IsPromiscuous(const std::string& interface);
 
 // As rte_dev_probe(). Each port over packet sockets gets a fan-out group of its own: the driver
 // derives the group's number from process ID and interface, and processes of two containers may
