@@ -12,10 +12,10 @@ namespace pollux::cm {
 
 // Whether this process handles the MAD: a REQ or SIDR_REQ if it has claimed the service ID, another
 // CM message if it has assigned the receiver's ID in it (Shard::ProcessOf()). One process handles
-// what is for none of them, so that it is answered once. A REJ without a receiver's ID is for every
-// process, since nobody answers it. Makes system calls only in the process that handles what is for
-// none, and in the others to find out, every InterfaceClaims::kAnswersRetryNs, whether it has
-// ended.
+// what no process has claimed, so that it is answered once. A REJ without a receiver's ID is for
+// every process, since it is not answered. Makes system calls only in the process that handles
+// unclaimed messages, and in the others every InterfaceClaims::kAnswersRetryNs, to find out whether
+// that process has ended.
 bool IsForThisProcess(std::span<const uint8_t> mad, kernel::InterfaceClaims& claims,
                       uint64_t now_ns);
 
