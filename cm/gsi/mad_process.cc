@@ -18,7 +18,7 @@ bool IsForThisProcess(std::span<const uint8_t> mad, kernel::InterfaceClaims& cla
                       uint64_t now_ns) {
   const std::optional<MadHeader> header = ParseMadHeader(mad);
   if (!header || header->management_class != kMadClassCm) return claims.AnswersUnclaimed(now_ns);
-  // Only the process that answers unclaimed messages asks the kernel whether a process has claimed it.
+  // Only the process that answers unclaimed messages asks the kernel whether this one is.
   if (header->attribute == Attribute::kReq || header->attribute == Attribute::kSidrReq) {
     const uint64_t service = LoadBe64(&mad[kServiceId]);
     return claims.HasService(service) ||
