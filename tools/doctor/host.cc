@@ -2,11 +2,13 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,12 +20,42 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "stack/kernel/roce_udp_port.h"
 
 namespace pollux::tools {
 namespace {
 
 namespace fs = std::filesystem;
+
+bool IsTaken(int family, const std::string& interface) {
+  const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const absl::Cleanup close_it = [fd] { close(fd); };
+  setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(),
+             static_cast<socklen_t>(interface.size()));
+  sockaddr_in ipv4{};
+  ipv4.sin_family = AF_INET;
+  ipv4.sin_port = htons(kRocePort);
+  sockaddr_in6 ipv6{};
+  ipv6.sin6_family = AF_INET6;
+  ipv6.sin6_port = htons(kRocePort);
+  const int on = 1;
+  if (family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  const int bound = family == AF_INET
+                        ? bind(fd, reinterpret_cast<const sockaddr*>(&ipv4), sizeof ipv4)
+                        : bind(fd, reinterpret_cast<const sockaddr*>(&ipv6), sizeof ipv6);
+  return bound != 0 && errno == EADDRINUSE;
+}
+
+// Whether a program of Pollux says that it has bound the port, which others then share.
+bool IsClaimedByPollux(const std::string& interface) {
+  const std::string claim =
+      absl::StrCat(" @pollux/", if_nametoindex(interface.c_str()), "/udp/", kRocePort);
+  std::ifstream file("/proc/thread-self/net/unix");
+  for (std::string line; std::getline(file, line);) {
+    if (absl::EndsWith(line, claim)) return true;
+  }
+  return false;
+}
 
 size_t Addresses(const std::string& interface) {
   ifaddrs* all = nullptr;
@@ -56,7 +88,7 @@ std::optional<InterfaceFacts> LookAtInterface(const std::string& name) {
   facts.mtu = static_cast<uint32_t>(std::max(request.ifr_mtu, 0));
   facts.addresses = Addresses(name);
   facts.roce_port_taken =
-      absl::IsAlreadyExists(kernel::RoceUdpPort::Hold(name, if_nametoindex(name.c_str())).status());
+      (IsTaken(AF_INET, name) || IsTaken(AF_INET6, name)) && !IsClaimedByPollux(name);
   request = {.ifr_ifrn = {.ifrn_name = "lo"}, .ifr_ifru = {}};
   facts.lo_up = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
   return facts;
