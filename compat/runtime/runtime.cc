@@ -59,8 +59,9 @@ constexpr uint64_t kRelistenNs = 2'000'000'000;
 // That programs have not been told of, of all listeners: four times as many as Linux keeps. A peer
 // asks again after 4.8 s only.
 constexpr uint32_t kMaxUnheardRequests = 4096;
-// Half-open connections have queue pairs: as many remain for others.
-constexpr uint32_t kQueuePairsPerHalfOpen = 2;
+// Half-open connections have queue pairs, even after their end until the program is told, which
+// comes after all requests before it: half of the queue pairs remain for others.
+constexpr uint32_t kQueuePairsPerRequest = 4;
 
 // Of the heap; what DPDK maps comes beside it.
 constexpr size_t kBytesOfRuntime = 16 << 20;
@@ -192,12 +193,12 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
     opened->device_->worker().AddPortObserver(opened->memif_sockets_.get());
   }
   opened->frame_signal_ = FrameSignal::TakeOver();
-  absl::StatusOr<std::unique_ptr<cm::Manager>> manager = cm::Manager::Create(
-      &opened->device_->worker(),
-      {.max_pending_requests = kMaxUnheardRequests,
-       .max_half_open =
-           std::min(kMaxUnheardRequests, settings->device.queue_pairs / kQueuePairsPerHalfOpen),
-       .relisten_ns = kRelistenNs});
+  const uint32_t max_requests =
+      std::min(kMaxUnheardRequests, settings->device.queue_pairs / kQueuePairsPerRequest);
+  absl::StatusOr<std::unique_ptr<cm::Manager>> manager =
+      cm::Manager::Create(&opened->device_->worker(), {.max_pending_requests = max_requests,
+                                                       .max_half_open = max_requests,
+                                                       .relisten_ns = kRelistenNs});
   if (!manager.ok()) return manager.status();
   opened->manager_ = *std::move(manager);
   absl::StatusOr<cm::Id*> ended =
