@@ -23,6 +23,11 @@ class ManyProgramsTest(SharedTest):
         hosts = [(self.client_host, self.server_host)[i // (count // 2)] for i in range(count)]
         clients = [self.rping_client(hosts[i], i, "-v") for i in range(count)]
         for round_number in range(ROUNDS):
+            for i, client in enumerate(clients):
+                before = len(client.stdout)
+                wait_for("pings", lambda client=client, before=before:
+                         len(client.stdout) > before + 1000)
+                self.assertIsNone(servers[i].process.poll(), servers[i].stderr)
             killed = [i for i in range(count) if i % 2 == round_number % 2]
             for i in killed:
                 servers[i].process.kill()
@@ -35,11 +40,6 @@ class ManyProgramsTest(SharedTest):
             for i in killed:
                 servers[i] = self.rping_server(i, "-P")
                 clients[i] = self.rping_client(hosts[i], i, "-v")
-            for i, client in enumerate(clients):
-                before = len(client.stdout)
-                wait_for("pings", lambda client=client, before=before:
-                         len(client.stdout) > before + 1000)
-                self.assertIsNone(servers[i].process.poll(), servers[i].stderr)
 
     def test_perftest_fio_and_files_share_an_interface(self):
         content = self.file("content", 8 << 20)
