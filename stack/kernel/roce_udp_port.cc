@@ -112,8 +112,9 @@ absl::StatusOr<std::unique_ptr<RoceUdpPort>> RoceUdpPort::Hold(const std::string
       new RoceUdpPort(absl::StrCat(interface_index, "/udp/", wire::kRocePort)));
   for (const int family : {AF_INET, AF_INET6}) {
     absl::StatusOr<Fd> fd = Open(family, interface);
-    if (fd.ok()) port->sockets_.push_back({.fd = *std::move(fd), .family = family});
-    if (!fd.ok() && family == AF_INET) return fd.status();
+    if (!fd.ok() && family == AF_INET6) continue;
+    if (!fd.ok()) return fd.status();
+    port->sockets_.push_back({.fd = *std::move(fd), .family = family});
   }
   std::string holder;
   for (int look = 0; look < kLooks; ++look) {
