@@ -16,8 +16,8 @@ CmConnection* Backlog::Enter(const Origin& origin, CmConnection& listener, uint1
   connection->mutable_peer() = {origin.from, source_port};
   connection->transaction_id = origin.transaction_id;
   connection->listener_comm_id = listener.local_comm_id;
-  // A repetition of the request is not another process's to reject, though the listener may end
-  // first. Its claim is there: this takes no descriptor.
+  // The listener may end first, and another process must not reject a repetition of the request
+  // then. The listener has the claim already, so this needs no descriptor.
   context_.table.ports().Claim(*connection).IgnoreError();
   connection->is_pending = true;
   ++pending_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint8_t kQpnBits = 24;
 constexpr uint8_t kPartBits = 16;  // of the numbers of one part
-// Parts: as many as one worker asks for by default.
+// So many adjacent parts, as one worker asks for by default, are filled before others are begun.
 constexpr uint32_t kGroup = 16;
 // Indices 0, 1 and all ones are not used (WorkerConfig::max_queue_pairs).
 constexpr uint32_t kUnusedIndices = 3;
@@ -52,9 +52,10 @@ uint32_t LargestFreeBlock(const PartSet& taken, uint32_t first, uint32_t parts) 
   return parts;
 }
 
-// The first parts of the free blocks of `parts` parts, in the order in which to try them: those
-// first that leave the largest blocks free, but at random within a group. A process that is started
-// again then has other numbers than the one before, to which packets may still be on their way.
+// Returns the first part of each free block of `parts` parts, in the order in which to try them:
+// those that leave the largest blocks free come first, and within kGroup parts the order is random.
+// A process that is started again then has other numbers than the one before, to which packets may
+// still be on their way.
 std::vector<uint32_t> FreeBlocks(const PartSet& taken, uint32_t parts, Random* random) {
   const uint32_t blocks = InterfaceClaims::kParts / parts;
   const auto start = static_cast<uint32_t>(random->Below(blocks));
@@ -91,7 +92,7 @@ absl::StatusOr<std::unique_ptr<InterfaceClaims>> InterfaceClaims::Join(uint32_t 
     // Another process was faster.
     if (!absl::IsAlreadyExists(status)) return status;
   }
-  // Without a descriptor every name seems to be taken.
+  // Without a descriptor, IsTaken() is true for every name.
   const absl::Status any = NameClaim::Take(claims->NameOfPart(0)).status();
   if (!any.ok() && !absl::IsAlreadyExists(any)) return any;
   return absl::ResourceExhaustedError(absl::StrCat(

@@ -128,7 +128,8 @@ absl::StatusOr<std::unique_ptr<RoceUdpPort>> RoceUdpPort::Hold(const std::string
     const std::optional<std::string> stranger = UserWithoutRight();
     if (!stranger && NameClaim::IsTaken(port->claim_name_)) return port;
     holder = stranger ? absl::StrCat(" is taken by a program of user ", *stranger,
-                                     ", who has no packet socket; end the program (")
+                                     ". Pollux shares the port only with users that have packet "
+                                     "sockets. End that program (")
                       : " is taken: by Linux's soft-RoCE (`rdma link`; `modprobe -r rdma_rxe`) or "
                         "by another program that speaks RoCE there (";
   }
