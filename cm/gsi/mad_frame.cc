@@ -39,7 +39,7 @@ size_t EmitMadFrame(const verbs::AddressHandle& path, const MadBuffer& mad, uint
                    p);
     p += wire::kIpv6Bytes;
   }
-  wire::EmitUdp({.source_port = transport::FlowSourcePort(kGsiQpn, kGsiQpn),
+  wire::EmitUdp({.source_port = transport::FlowSourcePort(path.source, kGsiQpn, kGsiQpn),
                  .destination_port = wire::kRocePort,
                  .length = kUdpLength},
                 p);

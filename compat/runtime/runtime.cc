@@ -158,6 +158,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
   absl::StatusOr<Settings> settings = Settings::Parse(text == nullptr ? "" : text);
   if (!settings.ok()) return settings.status();
   if (settings->eal.telemetry) GuardTelemetrySocketFrom(settings->eal.file_prefix);
+  settings->eal.ports = {settings->device.port};
   if (absl::Status status = StartEal(settings->eal); !status.ok()) return status;
   if (settings->eal.telemetry) {
     GuardTelemetrySocketTo();

@@ -49,6 +49,7 @@ absl::Status TakeAddressing(const std::string& name, const std::string& value, S
   if (name == "netdev") return Assign<std::string>(value, &device.netdev);
   if (name == "kernel-path") return Assign<std::string>(value, &device.kernel_path);
   if (name == "mac") return Assign(ParseMac(value), &device.mac);
+  if (name == "mtu") return Assign(ParseNumber<uint16_t>(value), &device.mtu);
   if (name == "address") return Append(ParseInterfaceAddress(value), &device.addresses);
   if (name == "gateway") return Append(ParseAddress(value), &device.gateways);
   if (name == "vlan") return Assign(ParseNumber<uint16_t>(value), &deferred->vlan);

@@ -17,7 +17,8 @@ TEST(Settings, ANetdevIsParsed) {
 TEST(Settings, APortWithEverySettingIsParsed) {
   const absl::StatusOr<Settings> settings = Settings::Parse(
       "port=net_tap0,iface=plx0\nvlan=7\naddress=192.0.2.1/24\naddress=2001:db8::1/64,vlan=9\n"
-      "gateway=192.0.2.254\nmac=02:00:00:00:00:01\ncore=1\nidle=sleep\nyield-after=0\nmemory=128\n"
+      "gateway=192.0.2.254\nmac=02:00:00:00:00:01\nmtu=1500\ncore=1\nidle=sleep\nyield-after="
+      "0\nmemory=128\n"
       "capture=/tmp/x=y\nsupervisor=/opt/a\nimpair=loss=0.5\ndcqcn\n");
   ASSERT_TRUE(settings.ok()) << settings.status();
   EXPECT_EQ(settings->device.port, "net_tap0,iface=plx0");
@@ -26,6 +27,7 @@ TEST(Settings, APortWithEverySettingIsParsed) {
   EXPECT_EQ(settings->device.addresses[1].vlan, 9);
   EXPECT_EQ(settings->device.gateways.size(), 1u);
   EXPECT_EQ(settings->device.mac, (MacAddress{2, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(settings->device.mtu, 1500);
   EXPECT_EQ(settings->core, 1);
   EXPECT_EQ(settings->idle, engine::Idle::kSleep);
   EXPECT_EQ(settings->yield_after, 0u);

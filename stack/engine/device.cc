@@ -142,13 +142,6 @@ absl::Status Device::MakeSteering() {
       io::SteeringRings::Create(workers(), port_->queues());
   if (!rings.ok()) return rings.status();
   rings_ = *std::move(rings);
-  // No port over packet sockets sorts by queue pair number.
-  if (port_->queues() == 1 || claims_ != nullptr) return absl::OkStatus();
-  hardware_ = options_.qpn_steering ? options_.qpn_steering(port_->id())
-                                    : std::make_unique<io::FlowQpnSteering>(port_->id());
-  if (!io::SteerWorkersToQueues(*hardware_, QpnLayout{}.worker_bits, port_->queues()).ok()) {
-    hardware_.reset();
-  }
   return absl::OkStatus();
 }
 
@@ -239,7 +232,7 @@ void Device::CollectPort(Stats* stats) const {
   }
   if (workers() == 1) return;
   stats->Set("device/queues", uint64_t{port_->queues()});
-  stats->Set("device/sorts_by_qpn", uint64_t{hardware_ != nullptr});
+  stats->Set("device/sorts_by_qpn", uint64_t{port_->SortsByQpn()});
 }
 
 bool Device::WorkerPort::Collect(const StatsQuery& query, Stats* stats) {
@@ -295,6 +288,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const DeviceOptions& option
   }
   port.pools = device.PacketPools();
   port.mac = options.mac;
+  port.mtu = options.mtu;
   port.start_timeout_ms = options.start_timeout_ms;
   absl::StatusOr<std::unique_ptr<io::Port>> opened = io::Port::Open(port);
   if (!opened.ok()) return opened.status();
@@ -360,8 +354,6 @@ void Device::Close() {
     if (port->loopback) port->loopback->Clear();
   }
   if (rings_ != nullptr) rings_->Clear();
-  if (hardware_ != nullptr) hardware_->Clear();
-  hardware_.reset();
   if (local_port_ != nullptr) local_port_->Close();
   if (port_ != nullptr) port_->Close();
 }

@@ -4,7 +4,6 @@
 #define POLLUX_STACK_ENGINE_DEVICE_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +19,6 @@
 #include "stack/io/link/impairment.h"
 #include "stack/io/link/loopback.h"
 #include "stack/io/port/port.h"
-#include "stack/io/steering/qpn_steering.h"
 #include "stack/io/steering/rx_destination.h"
 #include "stack/io/steering/steering.h"
 #include "stack/io/steering/steering_rings.h"
@@ -46,6 +44,7 @@ struct DeviceOptions {
   // DPDK devargs; see io::PortOptions. Ignored by OpenPair().
   std::string port;
   std::optional<MacAddress> mac;  // replaces the port's own MAC address
+  uint16_t mtu = 0;               // as io::PortOptions::mtu
   // See ip::InterfaceConfig. The link-local addresses that follow from the MAC address are added.
   std::vector<InterfaceAddress> addresses;
   std::vector<Gid> gateways;
@@ -64,9 +63,6 @@ struct DeviceOptions {
   // The most queue pairs of each worker. With a netdev, its processes divide the queue pair numbers
   // among themselves, and this is what the process asks for.
   uint32_t queue_pairs = WorkerConfig().max_queue_pairs;
-  // Creates the object that makes a port with several queues sort packets by queue pair number;
-  // `port_id` is DPDK's number of the port. Null: io::FlowQpnSteering.
-  std::function<std::unique_ptr<io::QpnSteering>(uint16_t port_id)> qpn_steering;
   // Chooses the worker for packets to queue pair 1. Null: worker 0 gets all of them.
   io::GsiOwner gsi_owner = nullptr;
 };
@@ -80,8 +76,8 @@ uint64_t DeviceEpochNs();
 // Workers share nothing: each has its own tables, its own interface with the same addresses, and
 // its own range of queue pair numbers (QpnLayout). Only worker 0 answers ARP, neighbour
 // solicitations and ping, and only worker 0 has the kernel path. If the port sorts frames by queue
-// pair number (io::QpnSteering), they arrive at their owner; otherwise the worker that received
-// them passes them on through rings (Steering). A device with one worker has no steering.
+// pair number (io::Port::SortsByQpn()), they arrive at their owner; otherwise the worker that
+// received them passes them on through rings (Steering). A device with one worker has no steering.
 class Device {
  public:
   // Returns the errors of io::Port::Open(); InvalidArgument for options that contradict each other
@@ -175,8 +171,7 @@ class Device {
   std::vector<std::unique_ptr<WorkerPort>> worker_ports_;
   std::unique_ptr<io::SteeringRings> rings_;
   std::unique_ptr<io::Port> port_;
-  std::unique_ptr<io::Port> local_port_;       // null: lo is down, or there is no netdev
-  std::unique_ptr<io::QpnSteering> hardware_;  // null: the port does not sort
+  std::unique_ptr<io::Port> local_port_;  // null: lo is down, or there is no netdev
 };
 
 }  // namespace pollux::engine

@@ -15,7 +15,6 @@
 #include "absl/status/status.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/polling/clock.h"
-#include "stack/io/steering/qpn_steering.h"
 #include "stack/verbs/queue_pair.h"
 #include "tests/sim/connect.h"
 
@@ -122,38 +121,14 @@ TEST_F(DeviceTest, QueuesAreTheMinimumOfTheWorkersOfBothSides) {
   pair->second->Close();
 }
 
-// The prefix of a queue pair number, how many bits it has, and the queue for it.
-using SortingRules = std::vector<std::tuple<uint32_t, uint8_t, uint16_t>>;
-
-// Hardware that takes as many rules as it has room for.
-class SortingHardware : public io::QpnSteering {
- public:
-  SortingHardware(SortingRules* rules, size_t room) : rules_(rules), room_(room) {}
-  absl::Status Direct(uint32_t prefix, uint8_t bits, uint16_t queue) override {
-    if (rules_->size() == room_) return absl::UnimplementedError("no room");
-    rules_->emplace_back(prefix, bits, queue);
-    return absl::OkStatus();
-  }
-  void Clear() override { rules_->clear(); }
-
- private:
-  SortingRules* rules_;
-  size_t room_;
-};
-
 class SortingDeviceTest : public DeviceTest {
  protected:
   static constexpr uint32_t kWorkers = 2;
   // Both of two workers and two queues. What is sent on one arrives on the same of the other side,
   // as if it had been sorted, where the workers of the two speak with those of the same number.
-  void Open(size_t room) {
+  void SetUp() override {
     DeviceOptions a = At(0xC0000201), b = At(0xC0000202);
     a.workers = b.workers = kWorkers;
-    b.qpn_steering = [this, room](uint16_t port_id) {
-      port_id_ = port_id;
-      opened_ns_ = Clock().NowNs();
-      return std::make_unique<SortingHardware>(&rules_, room);
-    };
     auto pair = Device::OpenPair(a, b);
     ASSERT_TRUE(pair.ok()) << pair.status();
     std::tie(a_, b_) = *std::move(pair);
@@ -163,13 +138,6 @@ class SortingDeviceTest : public DeviceTest {
   void LetInterfacesClaim() {
     constexpr uint64_t kMs = 1'000'000;
     for (int i = 0; i < 2500; ++i) PollAll(kMs);
-  }
-  static bool Sorts(Device& device) {
-    Stats stats;
-    EXPECT_TRUE(device.worker().Collect({.topic = "port"}, &stats));
-    return std::ranges::any_of(stats.fields(), [](const Stats::Field& field) {
-      return field.first == "device/sorts_by_qpn" && std::get<uint64_t>(field.second) == 1;
-    });
   }
   void PollAll(uint64_t pass_ns) {
     now_ns_ += pass_ns;
@@ -189,9 +157,6 @@ class SortingDeviceTest : public DeviceTest {
   }
 
   uint64_t now_ns_ = 0;
-  SortingRules rules_;
-  int port_id_ = -1;
-  uint64_t opened_ns_ = 0;
   std::unique_ptr<Device> a_, b_;
 };
 
@@ -252,23 +217,12 @@ struct ConnectedPair {
   memory::MemoryRegion regions[2];
 };
 
-TEST_F(SortingDeviceTest, FramesSteeredToTheirWorkerTakeNoRing) {
-  Open(kWorkers);
-  constexpr uint8_t kBits = QpnLayout{}.worker_bits;
-  EXPECT_EQ(rules_, (SortingRules{{0, kBits, 0}, {1, kBits, 1}}));
-  EXPECT_EQ(port_id_, b_->port().id());
-  EXPECT_TRUE(Sorts(*b_));
-  EXPECT_FALSE(Sorts(*a_)) << "a pair of rings takes no flow rules";
+TEST_F(SortingDeviceTest, FramesSortedByWorkerTakeNoRing) {
   LetInterfacesClaim();
   {
     std::vector<std::unique_ptr<ConnectedPair>> pairs;
     for (uint32_t i = 0; i < kWorkers; ++i) {
       pairs.push_back(std::make_unique<ConnectedPair>(*a_, *b_, i));
-      // The rules are for all queue pairs of a worker: there is none to add.
-      const uint32_t number = pairs.back()->qps[1]->qpn().value;
-      const auto& [prefix, bits, queue] = rules_[i];
-      EXPECT_EQ(number >> (24 - bits), prefix);
-      EXPECT_EQ(queue, i);
     }
     uint64_t hops = 0;
     for (int round = 0; round < 3; ++round) {
@@ -288,24 +242,7 @@ TEST_F(SortingDeviceTest, FramesSteeredToTheirWorkerTakeNoRing) {
     for (uint32_t i = 0; i < kWorkers; ++i) EXPECT_GT(b_->steering(i)->counters().kept, 0u);
   }
   b_->Close();
-  EXPECT_TRUE(rules_.empty());
   a_->Close();
-}
-
-TEST_F(SortingDeviceTest, TheClockOfAWorkerStartsWhenItsPortIsOpen) {
-  Open(kWorkers);
-  ASSERT_NE(opened_ns_, 0u);
-  for (uint32_t i = 0; i < kWorkers; ++i) EXPECT_GE(b_->worker(i).now_ns(), opened_ns_);
-  b_->Close();
-  a_->Close();
-}
-
-TEST_F(SortingDeviceTest, HardwareWithoutRulesForAllWorkersSteersNone) {
-  Open(kWorkers - 1);
-  EXPECT_TRUE(rules_.empty());
-  EXPECT_FALSE(Sorts(*b_));
-  a_->Close();
-  b_->Close();
 }
 
 // As ibv_devinfo -v shows it: the link-local address first.

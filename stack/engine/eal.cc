@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "stack/engine/runtime_directory.h"
+#include "stack/io/port/devargs.h"
 
 namespace pollux::engine {
 namespace {
@@ -122,8 +123,13 @@ absl::Status Start(const EalOptions& options) {
   } else {
     args.insert(args.end(), {"--no-huge", "--no-shconf"});
   }
-  if (options.pci_devices.empty()) args.push_back("--no-pci");
-  for (const std::string& device : options.pci_devices) args.insert(args.end(), {"-a", device});
+  bool has_pci = false;
+  for (const std::string& port : options.ports) {
+    if (io::DriverOf(port) != io::Driver::kPci) continue;
+    args.insert(args.end(), {"-a", port});
+    has_pci = true;
+  }
+  if (!has_pci) args.push_back("--no-pci");
 
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
@@ -140,8 +146,10 @@ absl::Status Start(const EalOptions& options) {
   // What EAL cannot name is allowed all the same.
   sched_setaffinity(0, sizeof affinity, &affinity);
   if (started) return absl::OkStatus();
+  const char* hint =
+      has_pci ? "; `pollux doctor --port ADDRESS` shows what this host lacks for a NIC" : "";
   return absl::FailedPreconditionError(absl::StrFormat(
-      "DPDK did not start (%s): %s", absl::StrJoin(args, " "), rte_strerror(error)));
+      "DPDK did not start (%s): %s%s", absl::StrJoin(args, " "), rte_strerror(error), hint));
 }
 
 }  // namespace

@@ -19,7 +19,9 @@ struct EalOptions {
   // In MiB, for packet buffers (10 MiB per worker) and rings. At 4 KiB a page, 48 bytes of each
   // page's description are written when EAL starts.
   unsigned memory_mib = 128;
-  std::vector<std::string> pci_devices;  // "0000:01:00.0"; if empty, the PCI bus is not scanned
+  // The devargs of the ports that will be opened. EAL must know PCI devices before it starts: they
+  // decide whether it uses physical addresses. Without any, it does not scan the PCI bus.
+  std::vector<std::string> ports;
   // Start DPDK telemetry, if possible: see TelemetryStatus().
   bool telemetry = false;
   std::string file_prefix;  // names the telemetry directory; empty: kFilePrefix and the process ID

@@ -12,7 +12,6 @@
 
 #include "stack/engine/eal.h"
 #include "stack/engine/frames_for_test.h"
-#include "stack/io/steering/qpn_steering.h"
 
 namespace pollux::engine {
 namespace {
@@ -262,37 +261,10 @@ TEST_F(SteeringTest, CopiesWithoutABufferAreDroppedAndCounted) {
   Poll(0);
 }
 
-// A port that sorts by queue pair number, as hardware may.
-class SortingPort : public io::QpnSteering {
- public:
-  absl::Status Direct(uint32_t prefix, uint8_t bits, uint16_t queue) override {
-    rules_.push_back({prefix, bits, queue});
-    return absl::OkStatus();
-  }
-  void Clear() override { rules_.clear(); }
-  uint16_t QueueOf(Qpn qpn) const {
-    for (const Rule& rule : rules_) {
-      if (qpn.value >> (24 - rule.bits) == rule.prefix) return rule.queue;
-    }
-    return 0;
-  }
-
- private:
-  struct Rule {
-    uint32_t prefix;
-    uint8_t bits;
-    uint16_t queue;
-  };
-  std::vector<Rule> rules_;
-};
-
-TEST_F(SteeringTest, WithHardwareSteeringNothingIsHandedOver) {
+TEST_F(SteeringTest, SortedFramesAreNotHandedOver) {
   Start(3, 3);
-  SortingPort port;
-  ASSERT_TRUE(io::SteerWorkersToQueues(port, kLayout.worker_bits, 3).ok());
   for (uint32_t i = 0; i < 30; ++i) {
-    const Qpn qpn = kLayout.Make(i % 3, i, 2 + i);
-    Arrive(port.QueueOf(qpn), RoceFrame(qpn));
+    Arrive(static_cast<uint16_t>(i % 3), RoceFrame(kLayout.Make(i % 3, i, 2 + i)));
   }
   for (uint32_t worker = 0; worker < 3; ++worker) {
     EXPECT_EQ(Poll(worker).size(), 10u);

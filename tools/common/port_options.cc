@@ -13,6 +13,8 @@
 namespace pollux::tools {
 namespace {
 
+constexpr uint64_t kMinMtu = 352;  // path MTU 256
+
 absl::Status ParseAddress(const std::string& text, PortOptions* port) {
   const absl::StatusOr<InterfaceAddress> address = ParseInterfaceAddress(text);
   if (address.ok()) port->device.addresses.push_back(*address);
@@ -104,7 +106,7 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
   options.Text("port", "DEVARGS",
                "the port, as DPDK devargs: net_tap0,iface=plx0\n"
                "net_af_packet0,iface=veth1  net_memif0,role=server,socket=PATH\n"
-               "or a PCI address (untested)",
+               "or a PCI address: 0000:03:00.0",
                &port->device.port);
   options.Text("netdev", "IFACE",
                "share an interface with the kernel and with other programs\n"
@@ -127,6 +129,10 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                "addresses; it receives and sends everything that is not\n"
                "RoCE (ping, ssh, rpcbind)",
                &port->device.kernel_path);
+  options.Number("mtu",
+                 "MTU of the network (that of the kernel's interface; for a\n"
+                 "PCI NIC the driver's, usually 1500); path MTU 4096 needs 4192",
+                 kMinMtu, UINT16_MAX, &port->mtu);
   options.Parsed("mac", "MAC", "MAC address to use instead of the port's own",
                  [port](const std::string& text) { return ParseMac(text, port); });
   options.Parsed("core", "N", "CPU on which the worker polls (any)",
@@ -220,6 +226,7 @@ absl::Status CheckPortOptions(const PortOptions& port) {
 engine::DeviceOptions PortOptions::Device() const {
   engine::DeviceOptions options = device;
   if (queue_pairs != 0) options.queue_pairs = static_cast<uint32_t>(queue_pairs);
+  options.mtu = static_cast<uint16_t>(mtu);
   if (dcqcn || dcqcn_parameters) {
     options.dcqcn = dcqcn_parameters.value_or(transport::DcqcnParameters{});
   }

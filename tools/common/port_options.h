@@ -27,6 +27,7 @@ struct PortOptions {
   uint64_t queue_pairs = 0;    // for each worker; 0: the default of DeviceOptions
   uint64_t yield_after = 256;  // idle turns before a thread idles; 0: never
   uint64_t vlan = 0;           // for addresses without a VLAN of their own; 0: none
+  uint64_t mtu = 0;            // of the network; 0: the port's
   bool recorder = false;       // log the last events of failed connections
   bool dcqcn = false;          // congestion control
   std::optional<transport::DcqcnParameters> dcqcn_parameters;  // if given, it is enabled

@@ -1,30 +1,13 @@
 #include "tools/common/start_node.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cm/gsi/shard.h"
-#include "tools/common/log_format.h"
 
 namespace pollux::tools {
-namespace {
-
-// "0000:01:00.0" or "01:00.0", alone or before a comma.
-bool IsPciAddress(const std::string& port) {
-  unsigned domain, bus, device, function;
-  int length = 0;
-  const std::string name = port.substr(0, port.find(','));
-  const bool whole =
-      std::sscanf(name.c_str(), "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &length) ==
-          4 ||
-      std::sscanf(name.c_str(), "%2x:%2x.%1x%n", &bus, &device, &function, &length) == 3;
-  return whole && static_cast<size_t>(length) == name.size();
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, Cores cores) {
   if (absl::Status status = CheckPortOptions(port); !status.ok()) return status;
@@ -33,11 +16,7 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, Cores c
                                                    port.cores.size(), " are given; give --core N"));
   }
   engine::EalOptions eal = port.eal;
-  if (IsPciAddress(port.device.port)) {
-    WriteLog(LogLevel::kWarning, "port",
-             absl::StrCat("pollux: port ", port.device.port, ": PCI ports are untested"));
-    eal.pci_devices.push_back(port.device.port);
-  }
+  eal.ports = {port.device.port};
   if (!port.memory_given) {
     // 10 MiB of packet buffers per worker, and rings.
     eal.memory_mib = std::max(eal.memory_mib, 64 + 16 * static_cast<unsigned>(port.cores.size()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,8 @@ bool IsHex(const std::string& text, size_t length) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isxdigit(c); });
 }
 
-// "[dddd:]bb:dd.f" in full form; nothing when the text is not a PCI address.
+// "[dddd:]bb:dd.f" in full form and lower case, as DPDK names the device; nothing when the text is
+// not a PCI address.
 std::optional<std::string> AsPciAddress(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, ':');
   if (parts.size() != 2 && parts.size() != 3) return std::nullopt;
@@ -26,7 +28,7 @@ std::optional<std::string> AsPciAddress(const std::string& text) {
   if (!IsHex(device[0], 2) || device[1].size() != 1 || device[1][0] < '0' || device[1][0] > '7') {
     return std::nullopt;
   }
-  return parts.size() == 3 ? text : absl::StrCat("0000:", text);
+  return absl::AsciiStrToLower(parts.size() == 3 ? text : absl::StrCat("0000:", text));
 }
 
 }  // namespace

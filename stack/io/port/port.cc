@@ -29,6 +29,7 @@
 #include "stack/io/port/interrupt_thread.h"
 #include "stack/io/port/packet_filter.h"
 #include "stack/io/port/port_driver.h"
+#include "stack/io/port/source_port_rss.h"
 #include "stack/wire/ethernet.h"
 
 namespace pollux::io {
@@ -79,6 +80,17 @@ std::optional<uint16_t> SmallestRoom(const std::vector<rte_mempool*>& pools) {
     least = std::min(least.value_or(room), room);
   }
   return least;
+}
+
+// Whether the DPDK port had no owner and is this process's now, until it is closed.
+bool TakeOwnership(uint16_t id) {
+  static const uint64_t process = [] {
+    uint64_t number = RTE_ETH_DEV_NO_OWNER;
+    (void)rte_eth_dev_owner_new(&number);
+    return number;
+  }();
+  const rte_eth_dev_owner owner = {.id = process, .name = "pollux"};
+  return rte_eth_dev_owner_set(id, &owner) == 0;
 }
 
 // What to do about a device that DPDK refuses.
@@ -164,8 +176,13 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
   const bool promiscuous = options.promiscuous || IsPromiscuous(devargs->Get("iface").value_or(""));
   const auto bring_up = [&] {
     status = port->Probe(*devargs);
-    if (status.ok()) status = port->Configure(*devargs, options);
+    if (status.ok()) status = port->Configure(*devargs, options, DriverDataRoom(*devargs));
     if (status.ok()) status = port->Start(*devargs, options.start_timeout_ms);
+    if (status.ok() && port->Scatters()) {
+      port->Stop();
+      status = port->Configure(*devargs, options, {.least = kNicLargeRoom, .most = UINT16_MAX});
+      if (status.ok()) status = port->Start(*devargs, options.start_timeout_ms);
+    }
     // Failure is harmless: such drivers do not filter.
     if (status.ok() && promiscuous) (void)rte_eth_promiscuous_enable(port->port_id_);
   };
@@ -183,6 +200,11 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
 absl::Status Port::Probe(const Devargs& devargs) {
   uint16_t id;
   if (rte_eth_dev_get_port_by_name(name_.c_str(), &id) == 0) {
+    // EAL has probed the PCI devices that InitEal() was given.
+    if (devargs.driver() == Driver::kPci && TakeOwnership(id)) {
+      Adopt(id);
+      return absl::OkStatus();
+    }
     return absl::AlreadyExistsError(
         absl::StrCat("port ", name_, " is open already in this process; give another name"));
   }
@@ -194,16 +216,16 @@ absl::Status Port::Probe(const Devargs& devargs) {
     std::ranges::set_difference(PacketSockets(index), before, std::back_inserter(packet_sockets_));
   }
   if (error == 0 && rte_eth_dev_get_port_by_name(name_.c_str(), &id) == 0) {
-    port_id_ = id;
-    rte_eth_dev_info info;
-    if (rte_eth_dev_info_get(id, &info) == 0) device_ = info.device;
+    (void)TakeOwnership(id);
+    Adopt(id);
     return absl::OkStatus();
   }
   if (devargs.driver() == Driver::kPci) {
-    return absl::NotFoundError(absl::StrCat(
-        "port ", name_,
-        ": DPDK finds no usable network device at this PCI address; it must exist "
-        "(`lspci`), be bound to vfio-pci or to a bifurcated driver, and EAL must scan PCI"));
+    return absl::NotFoundError(
+        absl::StrCat("port ", name_,
+                     ": DPDK finds no usable network device at this PCI address; `pollux doctor "
+                     "--port ",
+                     name_, "` shows what is missing"));
   }
   if (devargs.driver() == Driver::kOther && error == 0) {
     return absl::NotFoundError(absl::StrCat("port ", name_, " is not a network device"));
@@ -213,32 +235,43 @@ absl::Status Port::Probe(const Devargs& devargs) {
                    rte_strerror(error < 0 ? -error : ENODEV), ")", ProbeHint(devargs.driver())));
 }
 
-absl::Status Port::TakePools(const Devargs& devargs, const PortOptions& options, uint16_t queues,
-                             int socket) {
-  const DataRoom allowed = DriverDataRoom(devargs);
+void Port::Adopt(uint16_t id) {
+  port_id_ = id;
+  rte_eth_dev_info info;
+  if (rte_eth_dev_info_get(id, &info) != 0) return;
+  device_ = info.device;
+  if (DriverOf(name_) == Driver::kPci) removal_ = std::make_unique<RemovalWatch>(name_);
+}
+
+absl::Status Port::TakePools(const Devargs& devargs, const PortOptions& options,
+                             const DataRoom& allowed, uint16_t queues, int socket) {
   const uint16_t offered = SmallestRoom(options.pools).value_or(0);
   if (offered >= allowed.least && offered <= allowed.most) {
     pools_.assign(options.pools.begin(), options.pools.begin() + queues);
   } else {
     const uint32_t room =
         std::clamp(kOwnPoolRoom, allowed.least, allowed.most) + RTE_PKTMBUF_HEADROOM;
-    const unsigned frames =
-        queues * (devargs.driver() == Driver::kAfXdp ? kXdpPoolFrames : kOwnPoolFrames);
-    own_pool_ =
-        rte_pktmbuf_pool_create(absl::StrCat("plx_port_", port_id_).c_str(), frames, kOwnPoolCache,
-                                0, static_cast<uint16_t>(std::min(room, 65535u)), socket);
-    if (own_pool_ == nullptr) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("port ", name_, ": no memory for ", frames, " buffers of ", room, " bytes (",
-                       rte_strerror(rte_errno), "); give EAL more (-m)"));
+    const unsigned frames = devargs.driver() == Driver::kAfXdp ? kXdpPoolFrames : kOwnPoolFrames;
+    pools_.clear();
+    for (uint16_t i = 0; i < queues; ++i) {
+      rte_mempool* pool = rte_pktmbuf_pool_create(
+          absl::StrCat("plx_port_", port_id_, "_", own_pools_.size()).c_str(), frames,
+          kOwnPoolCache, 0, static_cast<uint16_t>(std::min(room, 65535u)), socket);
+      if (pool == nullptr) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("port ", name_, ": no memory for ", frames, " buffers of ", room,
+                         " bytes (", rte_strerror(rte_errno), "); give EAL more (-m)"));
+      }
+      own_pools_.push_back(pool);
+      pools_.push_back(pool);
     }
-    pools_.assign(queues, own_pool_);
   }
   data_room_ = SmallestRoom(pools_).value();
   return absl::OkStatus();
 }
 
-absl::Status Port::Configure(const Devargs& devargs, const PortOptions& options) {
+absl::Status Port::Configure(const Devargs& devargs, const PortOptions& options,
+                             const DataRoom& allowed) {
   rte_eth_dev_info info;
   if (int error = rte_eth_dev_info_get(port_id_, &info); error != 0) {
     return Refused(name_, "reading its properties", error);
@@ -247,7 +280,7 @@ absl::Status Port::Configure(const Devargs& devargs, const PortOptions& options)
                                     std::max<uint16_t>(info.max_rx_queues, 1),
                                     std::max<uint16_t>(info.max_tx_queues, 1)});
   const int socket = rte_eth_dev_socket_id(port_id_);
-  if (absl::Status status = TakePools(devargs, options, queues, socket); !status.ok()) {
+  if (absl::Status status = TakePools(devargs, options, allowed, queues, socket); !status.ok()) {
     return status;
   }
 
@@ -255,23 +288,29 @@ absl::Status Port::Configure(const Devargs& devargs, const PortOptions& options)
   config.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   constexpr uint64_t kFlows = RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
   if (queues > 1 && (info.flow_type_rss_offloads & kFlows) != 0) {
+    rss_key_ = RssKey(info.hash_key_size);
     config.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-    config.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & kFlows;
+    config.rx_adv_conf.rss_conf = {.rss_key = rss_key_.empty() ? nullptr : rss_key_.data(),
+                                   .rss_key_len = static_cast<uint8_t>(rss_key_.size()),
+                                   .rss_hf = info.flow_type_rss_offloads & kFlows};
+    if (!rss_key_.empty()) rss_table_size_ = info.reta_size;
   }
   if (int error = rte_eth_dev_configure(port_id_, queues, queues, &config); error != 0) {
     return Refused(name_, "configuring its queues", error);
   }
+  uint16_t reported = 0;
+  (void)rte_eth_dev_get_mtu(port_id_, &reported);
   // Virtual drivers refuse an MTU that they carry; a real NIC drops what is longer than it is told.
   if (devargs.driver() == Driver::kPci) {
-    const uint16_t largest =
-        std::min({kMaxMtu, static_cast<uint16_t>(data_room_ - kFramingBytes), info.max_mtu});
-    (void)rte_eth_dev_set_mtu(port_id_, largest);
+    const uint16_t wanted = options.mtu != 0 ? options.mtu : reported;
+    const uint16_t possible = std::min(
+        {kMaxMtu, static_cast<uint16_t>(data_room_ - kNicFramingBytes), info.max_mtu, wanted});
+    if (possible != reported && rte_eth_dev_set_mtu(port_id_, possible) == 0) reported = possible;
   }
   if (absl::Status status = SetUpQueues(devargs, socket); !status.ok()) return status;
 
-  uint16_t reported = 0;
-  (void)rte_eth_dev_get_mtu(port_id_, &reported);
   mtu_ = DriverMtu(devargs, data_room_, reported);
+  if (options.mtu != 0) mtu_ = std::min(mtu_, options.mtu);
   LearnMac(devargs, options);
   return absl::OkStatus();
 }
@@ -357,6 +396,10 @@ absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   if (error != 0) return Refused(name_, "starting", error);
   running_ = true;
   for (const auto& queue : queues_) queue->running_ = true;
+  // Drivers write a table of their own when they start.
+  std::vector<rte_eth_rss_reta_entry64> table = RssTable(rss_table_size_, queues());
+  sorts_by_qpn_ =
+      !table.empty() && rte_eth_dev_rss_reta_update(port_id_, table.data(), rss_table_size_) == 0;
   interface_ = devargs.Get("iface").value_or("");
   interface_index_ = if_nametoindex(interface_.c_str());
   if (interface_index_ != 0) interface_fd_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -409,12 +452,27 @@ absl::StatusOr<std::unique_ptr<Port>> Port::OfRings(const std::string& name,
   PortOptions options;
   options.pools.assign(pools.begin(), pools.begin() + static_cast<ptrdiff_t>(rx.size()));
   const absl::StatusOr<Devargs> devargs = Devargs::Parse("net_ring");
-  if (absl::Status status = port->Configure(*devargs, options); !status.ok()) return status;
+  if (absl::Status status = port->Configure(*devargs, options, DriverDataRoom(*devargs));
+      !status.ok()) {
+    return status;
+  }
   if (absl::Status status = port->Start(*devargs, 0); !status.ok()) return status;
   return port;
 }
 
+// A NIC that divides the largest frames among several buffers, since it does not use all of one.
+bool Port::Scatters() const {
+  rte_eth_rxq_info info = {};
+  return rte_eth_rx_queue_info_get(port_id_, 0, &info) == 0 && info.scattered_rx != 0;
+}
+
 Port::~Port() { Close(); }
+
+void Port::Stop() {
+  if (running_) (void)rte_eth_dev_stop(port_id_);
+  running_ = false;
+  queues_.clear();
+}
 
 void Port::Close() {
   if (port_id_ == kNoPort) return;
@@ -432,6 +490,7 @@ void Port::Close() {
   }
   running_ = false;
   for (const auto& queue : queues_) queue->running_ = false;
+  removal_.reset();
   if (device_ != nullptr) (void)rte_dev_remove(device_);
   device_ = nullptr;
   port_id_ = kNoPort;
@@ -440,8 +499,8 @@ void Port::Close() {
     rings_->Clear();
     rings_.reset();
   }
-  rte_mempool_free(own_pool_);
-  own_pool_ = nullptr;
+  std::ranges::for_each(own_pools_, rte_mempool_free);
+  own_pools_.clear();
   if (interface_fd_ >= 0) close(interface_fd_);
   interface_fd_ = -1;
 }
@@ -520,6 +579,9 @@ std::optional<std::string> Port::InterfaceName() const {
 }
 
 absl::Status Port::CheckInterface() const {
+  if (removal_ != nullptr && removal_->removed()) {
+    return absl::UnavailableError(absl::StrCat("port ", name_, ": the device is gone"));
+  }
   if (InterfaceName()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("port ", name_, ": interface \"", interface_, "\" is gone"));
@@ -528,7 +590,8 @@ absl::Status Port::CheckInterface() const {
 LinkState Port::GetLink() const {
   rte_eth_link link;
   const std::optional<std::string> interface = InterfaceName();
-  if (!interface) return {.up = false, .gone = true};
+  if (!interface || (removal_ != nullptr && removal_->removed()))
+    return {.up = false, .gone = true};
   if (!running_ || rte_eth_link_get_nowait(port_id_, &link) != 0) return {.up = false};
   if (kernel_link_) {
     LinkState state = KernelLink(*interface);

@@ -17,12 +17,15 @@
 #include "stack/io/link/link.h"
 #include "stack/io/port/devargs.h"
 #include "stack/io/port/kernel_link.h"
+#include "stack/io/port/removal_watch.h"
 
 struct rte_device;
 struct rte_mempool;
 struct rte_ring;
 
 namespace pollux::io {
+
+struct DataRoom;
 
 struct PortOptions {
   // "net_tap0,iface=plx0", "net_memif0,role=client,socket=/run/x.sock", "0000:03:00.0". Arguments
@@ -35,6 +38,8 @@ struct PortOptions {
   std::vector<rte_mempool*> pools;
   // Replaces the device's own address.
   std::optional<MacAddress> mac;
+  // The MTU of the network, which limits the port's; of a PCI NIC it is set. 0: the port's own.
+  uint16_t mtu = 0;
   // Whether the device is to receive frames to other addresses than its own, which a replaced one
   // needs.
   bool promiscuous = true;
@@ -57,7 +62,7 @@ struct PortStatistics {
 class Port {
  public:
   // A receive queue and a send queue. The driver chooses the receive queue on which a packet
-  // arrives (usually the same one for all packets of a flow); see also QpnSteering.
+  // arrives (usually the same one for all packets of a flow); see also SortsByQpn().
   class alignas(64) Queue final : public Link {
    public:
     Queue(Port* port, uint16_t port_id, uint16_t index)
@@ -112,6 +117,9 @@ class Port {
 
   Queue& queue(uint16_t index = 0) { return *queues_[index]; }
   uint16_t queues() const { return static_cast<uint16_t>(queues_.size()); }
+  // Whether the NIC has taken RssKey() and RssTable(), so that packets of Pollux's peers arrive at
+  // the queue of the worker that they are for.
+  bool SortsByQpn() const { return sorts_by_qpn_; }
 
   const std::string& name() const { return name_; }
   uint16_t id() const { return port_id_; }  // DPDK's port number
@@ -128,8 +136,9 @@ class Port {
   // Returns the index that the kernel gave, at the start, to the interface on which the port was
   // opened; 0 if the port has no interface in the kernel.
   unsigned interface_index() const { return interface_index_; }
-  // Returns Unavailable if the kernel's interface on which the port was opened no longer exists;
-  // renaming it has no effect on this. Makes a system call: for a control thread, at any time.
+  // Returns Unavailable if the PCI device is being unplugged, or if the kernel's interface on which
+  // the port was opened no longer exists; renaming it has no effect on this. Makes a system call:
+  // for a control thread, at any time.
   absl::Status CheckInterface() const;
 
  private:
@@ -142,13 +151,17 @@ class Port {
                                                        std::vector<rte_ring*> tx,
                                                        const std::vector<rte_mempool*>& pools);
   absl::Status Probe(const Devargs& devargs);
-  absl::Status Configure(const Devargs& devargs, const PortOptions& options);
+  void Adopt(uint16_t id);
+  absl::Status Configure(const Devargs& devargs, const PortOptions& options,
+                         const DataRoom& allowed);
+  void Stop();
+  bool Scatters() const;
   absl::Status Start(const Devargs& devargs, uint32_t timeout_ms);
   // Returns 0 if the server has accepted the connection or has not answered in time, -ECONNREFUSED
   // if it has refused it, and DPDK's error if none listens.
   int StartMemifClient(const std::string& path, uint32_t timeout_ms);
-  absl::Status TakePools(const Devargs& devargs, const PortOptions& options, uint16_t queues,
-                         int socket);
+  absl::Status TakePools(const Devargs& devargs, const PortOptions& options,
+                         const DataRoom& allowed, uint16_t queues, int socket);
   absl::Status SetUpQueues(const Devargs& devargs, int socket);
   void LearnMac(const Devargs& devargs, const PortOptions& options);
   // The current name of the kernel's interface; nothing if the interface no longer exists.
@@ -171,9 +184,13 @@ class Port {
   uint16_t mtu_ = 0;
   uint16_t data_room_ = 0;           // the smallest of the receive pools', without headroom
   std::vector<rte_mempool*> pools_;  // one per queue
-  rte_mempool* own_pool_ = nullptr;
+  std::vector<rte_mempool*> own_pools_;
   std::vector<std::unique_ptr<Queue>> queues_;
+  std::vector<uint8_t> rss_key_;  // drivers read it when they start
+  uint16_t rss_table_size_ = 0;   // in entries; 0: the NIC does not take RssKey()
+  bool sorts_by_qpn_ = false;
   rte_device* device_ = nullptr;
+  std::unique_ptr<RemovalWatch> removal_;  // null: no PCI device
   std::shared_ptr<Rings> rings_;
 };
 

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "stack/base/byte_order.h"
+#include "stack/base/qpn_layout.h"
+#include "stack/io/port/source_port_rss.h"
 #include "stack/wire/checksum.h"
 #include "stack/wire/icrc.h"
 #include "stack/wire/ipv4.h"
@@ -22,12 +24,18 @@ constexpr uint16_t OffsetOfLine(size_t before) {
 
 }  // namespace
 
-uint16_t FlowSourcePort(Qpn local, Qpn remote) {
+uint16_t FlowSourcePort(const Gid& source, Qpn local, Qpn remote) {
   uint64_t v = static_cast<uint64_t>(local.value) * remote.value;
   v ^= v >> 20;
   v ^= v >> 40;
   const auto label = static_cast<uint32_t>(v & 0xFFFFF);
-  return static_cast<uint16_t>(((label & 0x3FFF) ^ ((label & 0xFC000) >> 14)) | 0xC000);
+  static_assert(io::kRssPortBits == QpnLayout{}.worker_bits);
+  constexpr uint32_t kSortedBy = (1 << io::kRssPortBits) - 1;
+  const uint32_t spread = ((label & 0x3FFF) ^ ((label & 0xFC000) >> 14)) & ~kSortedBy;
+  // In the GID of an IPv4 address the byte is 0.
+  const uint32_t worker =
+      (remote.value >> (24 - io::kRssPortBits)) ^ source.raw[io::kRssAddressByte];
+  return static_cast<uint16_t>(spread | (worker & kSortedBy) | 0xC000);
 }
 
 void PacketBuilder::Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote,
@@ -42,7 +50,7 @@ void PacketBuilder::Reset(const verbs::AddressHandle* path, Qpn local, Qpn remot
   ip_offset_ = static_cast<uint8_t>(wire::EmitEthernet(ethernet, template_));
   EmitIp();
   uint8_t* udp = template_ + udp_offset_;
-  StoreBe16(udp + wire::udp::kSourcePort, FlowSourcePort(local, remote));
+  StoreBe16(udp + wire::udp::kSourcePort, FlowSourcePort(path->source, local, remote));
   StoreBe16(udp + wire::udp::kDestinationPort, wire::kRocePort);
   // No checksum, over IPv6 neither: the ICRC is stronger.
   StoreBe16(udp + wire::udp::kChecksum, 0);

@@ -20,9 +20,11 @@ struct rte_mbuf;
 
 namespace pollux::transport {
 
-// The UDP source port of a flow, in 0xC000..0xFFFF. It is constant so that ECMP keeps the flow's
-// packets in order (a RoCEv2 convention; receivers ignore it).
-uint16_t FlowSourcePort(Qpn local, Qpn remote);
+// The UDP source port of a flow from `source`, in 0xC000..0xFFFF. It is constant so that ECMP keeps
+// the flow's packets in order (a RoCEv2 convention; receivers ignore it). Its lowest bits are the
+// highest ones of `remote`, so that a Pollux with several workers receives the packets where they
+// belong (io::RssKey()). The ten bits above them differ from flow to flow.
+uint16_t FlowSourcePort(const Gid& source, Qpn local, Qpn remote);
 
 // The congestion marks of every packet.
 struct PacketMarks {

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "stack/base/qpn_layout.h"
 #include "stack/transport/message/short_frames.h"
 #include "stack/transport/test_pair.h"
 #include "stack/wire/ethernet.h"
@@ -21,11 +23,30 @@ namespace pollux::transport {
 namespace {
 
 TEST(FlowSourcePortTest, IsDynamicAndConstantPerFlow) {
+  const Gid source = Gid::FromIpv4(0xC0000201);
   for (uint32_t i = 1; i < 5000; i += 7) {
-    const uint16_t port = FlowSourcePort(Qpn{i}, Qpn{i * 31});
+    const uint16_t port = FlowSourcePort(source, Qpn{i}, Qpn{i * 31});
     EXPECT_GE(port, 0xC000);
-    EXPECT_EQ(port, FlowSourcePort(Qpn{i}, Qpn{i * 31}));
+    EXPECT_EQ(port, FlowSourcePort(source, Qpn{i}, Qpn{i * 31}));
   }
+}
+
+TEST(FlowSourcePortTest, TheLowestBitsNameTheWorker) {
+  Gid ipv6{.raw = {0x20, 0x01, 0x0D, 0xB8}};
+  ipv6.raw[9] = 0x35;
+  for (uint32_t worker = 0; worker < 16; ++worker) {
+    const Qpn remote = QpnLayout{}.Make(worker, 5, 77);
+    EXPECT_EQ(FlowSourcePort(Gid::FromIpv4(0xC0000201), Qpn{5}, remote) % 16, worker);
+    EXPECT_EQ(FlowSourcePort(ipv6, Qpn{5}, remote) % 16, worker ^ 5);
+  }
+}
+
+TEST(FlowSourcePortTest, TheOtherBitsDifferFromFlowToFlow) {
+  std::set<uint16_t> ports;
+  for (uint32_t i = 2; i < 258; ++i) {
+    ports.insert(FlowSourcePort(Gid::FromIpv4(0xC0000201), Qpn{i}, Qpn{3 * i}));
+  }
+  EXPECT_GT(ports.size(), 150u) << "of 1,024";
 }
 
 struct PathCase {
