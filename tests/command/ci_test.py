@@ -30,6 +30,7 @@ class CiTest(InstalledTest, TwoHosts):
                                        f"ip addr add {address}/24 dev eth0; ip link set eth0 up"))
 
     def setUp(self):
+        self.skip_with_sanitizers()
         super().setUp()
         self.install()
 

@@ -261,6 +261,12 @@ class CommandTest(unittest.TestCase):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="plx"))
         self.addCleanup(shutil.rmtree, self.directory)
 
+    def skip_with_sanitizers(self):
+        """For tests in which programs built without sanitizers load Pollux's libraries."""
+        linked = subprocess.run(["ldd", POLLUX], capture_output=True, text=True, check=True).stdout
+        if any(name in linked for name in ("libasan", "libtsan", "libubsan")):
+            self.skipTest("needs libraries that a program without sanitizers can load")
+
     def start(self, host, *arguments, **keywords):
         run = Run(host, arguments, self.directory, **keywords)
         self.addCleanup(run.close)

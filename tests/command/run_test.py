@@ -123,9 +123,7 @@ class RunTest(SharedInterface):
         super().setUp()
 
     def make_network(self):
-        linked = subprocess.run(["ldd", POLLUX], capture_output=True, text=True, check=True).stdout
-        if any(name in linked for name in ("libasan", "libtsan", "libubsan")):
-            self.skipTest("needs libraries that a program without sanitizers can load")
+        self.skip_with_sanitizers()
         hosts = super().make_network()
         for host in hosts:
             # Link-local addresses appear late and are first in the GID table; without them index 0
