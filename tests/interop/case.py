@@ -2,21 +2,25 @@
 
 import dataclasses
 import json
+import shlex
 import subprocess
 import typing
 
 from capture import Capture
 from guest import ADDRESS
 from judges import judge
-from network import GUEST_TAP
+from network import GUEST_TAP, NIC_PORTS
+from nic_guest import GuestProgram
 from process import CaseFailure, Deadline, Process, last_line
 from wire import Evidence
 
 TO_LINUX, TO_POLLUX = "pollux -> linux", "linux -> pollux"
 BOTH = (TO_LINUX, TO_POLLUX)
 BOTH_PORTS = ("tap", "af_packet")
+NICS = tuple(NIC_PORTS)
 CASES = []
-RECORDER_S, RECORDER_LINES = 10, 80
+ASK_S = 30
+RECORDER_LINES = 80
 
 
 @dataclasses.dataclass
@@ -27,13 +31,14 @@ class Case:
     run: typing.Callable
     directions: tuple
     ports: tuple
+    nics: tuple  # kinds of ports that are used beside `ports` with --all and --nightly
     wants: tuple
     deadline_s: int
     extra: bool  # only with --all
     corrupted: bool  # frames are damaged on purpose
 
 
-def case(name, directions=BOTH, ports=BOTH_PORTS, wants=(), deadline_s=120, extra=False,
+def case(name, directions=BOTH, ports=BOTH_PORTS, nics=(), wants=(), deadline_s=120, extra=False,
          corrupted=False):
     """Registers a function of a Bench as a case. `wants` may name "active" and "passive", which the
     direction maps to "pollux" and "linux". The function may return a function of the Evidence that
@@ -42,7 +47,8 @@ def case(name, directions=BOTH, ports=BOTH_PORTS, wants=(), deadline_s=120, extr
     def register(function):
         if any(other.name == name for other in CASES):
             raise ValueError(f"two cases are called {name}")
-        CASES.append(Case(name, function, directions, ports, wants, deadline_s, extra, corrupted))
+        CASES.append(Case(name, function, directions, ports, nics, wants, deadline_s, extra,
+                          corrupted))
         return function
 
     return register
@@ -56,9 +62,11 @@ def need(condition, message):
 class Bench:
     """One run of a case, in one direction over one port."""
 
-    def __init__(self, the_case, direction, port, guest, tools, folder):
+    def __init__(self, the_case, direction, port, guest, nic_guest, tools, folder):
         self.case, self.direction, self.port = the_case, direction, port
         self.guest, self.tools, self.folder = guest, tools, folder
+        # Where Pollux runs; None: on the host.
+        self.nic_guest = nic_guest if port.kind in NIC_PORTS else None
         self.deadline = None  # set by run()
         self.guest_address = ADDRESS
         self.network = "ipv4"  # or "ipv6", "vlan": the network that two programs use over RDMA
@@ -78,9 +86,23 @@ class Bench:
         return ("pollux", "linux") if self.to_linux else ("linux", "pollux")
 
     def program(self, name, path, *arguments):
-        process = Process(f"{name}{len(self.processes)}", [path, *arguments], self.folder)
+        name = f"{name}{len(self.processes)}"
+        argv = [path, *arguments]
+        process = (GuestProgram(self.nic_guest, name, argv, self.folder) if self.nic_guest
+                   else Process(name, argv, self.folder))
         self.processes.append(process)
         return process
+
+    def ask(self, *arguments, on_host=False):
+        """Runs a pollux command that asks running ones, where Pollux runs or on the host; returns
+        its exit status and its output."""
+        argv = [str(word) for word in (self.tools["pollux"], *arguments)]
+        if self.nic_guest and not on_host:
+            asked = self.nic_guest.begin(f"{shlex.join(argv)} 2>/dev/null")
+            return asked.wait(Deadline(ASK_S)), asked.output
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                              timeout=ASK_S, check=False)
+        return done.returncode, done.stdout
 
     def pollux(self, command, *arguments):
         """Starts a pollux command on this bench's port."""
@@ -98,8 +120,8 @@ class Bench:
                             *arguments)
 
     def listening(self, process):
-        """Waits until a pollux command that says "listening" can be reached."""
-        process.wait_for_line("^listening", self.deadline)
+        """Waits until a pollux command can be reached."""
+        process.wait_for_line("^(listening|serving)", self.deadline)
         self.deadline.wait_for("the port on the bridge", self.port.plugged)
 
     def pollux_json(self, process, status=0):
@@ -128,6 +150,8 @@ class Bench:
             look = self.case.run(self)
             for peer in self.peers:
                 peer.finish()
+            if self.nic_guest and (faults := self.nic_guest.faults()):
+                raise CaseFailure(f"the IOMMU refused the NIC: {faults[0]}")
         except Exception:
             self.record_connections()
             raise
@@ -153,13 +177,11 @@ class Bench:
             if not process.running():
                 continue
             try:
-                done = subprocess.run([self.tools["pollux"], "connections", "--recorder", "--pid",
-                                       str(process.child.pid)], stdout=subprocess.PIPE,
-                                      stderr=subprocess.STDOUT, text=True, timeout=RECORDER_S,
-                                      check=False)
-                self.recorders += done.stdout.splitlines()[-RECORDER_LINES:]
-            except subprocess.TimeoutExpired:
-                self.recorders.append(f"{process.name} did not answer in {RECORDER_S} s")
+                _, output = self.ask("connections", "--recorder", "--pid", process.pid,
+                                     on_host=isinstance(process, Process))
+                self.recorders += output.splitlines()[-RECORDER_LINES:]
+            except (subprocess.TimeoutExpired, CaseFailure):
+                self.recorders.append(f"{process.name} did not answer in {ASK_S} s")
 
     def _judge(self):
         sides = dict(zip(("active", "passive"), self.sides))

@@ -3,7 +3,7 @@
 import collections
 
 import ibv
-from case import case, need
+from case import NICS, case, need
 from peers import bare, connect, disconnect, peers
 
 TIMEOUT = 14  # 67 ms
@@ -28,7 +28,7 @@ def atomic(active, passive, key, op, at=WORD, status=ibv.WC_SUCCESS, **values):
     return active.word(RESULTS)
 
 
-@case("atomics", wants=ATOMICS)
+@case("atomics", nics=NICS, wants=ATOMICS)
 def atomics(bench):
     """Each atomic returns the old value, and changes it or not."""
     active, passive, key = two_sides(bench)
@@ -67,7 +67,7 @@ def increments(active, passive, key, qps, count, depth):
              f"{op}: the word is {passive.word(WORD)}, not {before + qps * count}")
 
 
-@case("atomics-contended", wants=ATOMICS, deadline_s=180)
+@case("atomics-contended", nics=NICS, wants=ATOMICS, deadline_s=180)
 def atomics_contended(bench):
     """Four queue pairs increment one word: no increment is lost, and none is done twice."""
     active, passive, key = two_sides(bench, count=4)

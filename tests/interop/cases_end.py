@@ -3,7 +3,7 @@
 import signal
 
 import ibv
-from case import TO_LINUX, TO_POLLUX, case, need
+from case import NICS, TO_LINUX, TO_POLLUX, case, need
 from cases_rping import exchange, guest_rping, serve_in_guest
 from peers import LinuxPeer, ask, connect, establish, listen, peers, request
 
@@ -39,7 +39,7 @@ def two_requests(evidence):
     need(len(requests) >= 2, f"{len(requests)} different REQs, not one for each connection")
 
 
-@case("kill-pollux", wants=AGAIN, deadline_s=180)
+@case("kill-pollux", nics=NICS, wants=AGAIN, deadline_s=180)
 def kill_pollux(bench):
     """Pollux is killed in mid-transfer; another one in its place connects at once."""
     mine, guest = start_endless_rping(bench)

@@ -1,7 +1,7 @@
 """Cases of access by keys: memory windows, invalidation, protection domains, deregistration."""
 
 import ibv
-from case import BOTH, TO_POLLUX, case, need
+from case import BOTH, NICS, TO_POLLUX, case, need
 from peers import LinuxPeer, bare, connect, disconnect, pattern, peers
 
 AT, LENGTH = 32768, 8192  # of the window
@@ -53,7 +53,7 @@ def refuse(name, doc, directions=BOTH, wants=REFUSED, **options):
     return register
 
 
-@case("window", wants=[("active", "RC WRITE LAST"), ("active", "RC READ REQUEST"),
+@case("window", nics=NICS, wants=[("active", "RC WRITE LAST"), ("active", "RC READ REQUEST"),
                        ("active", "RC FETCH_ADD")])
 def window(bench):
     """WRITE, READ and fetch-and-add through a window of type 2."""

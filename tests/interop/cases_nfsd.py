@@ -91,7 +91,7 @@ class Served:
     def told(self, command):
         """Returns what `pollux COMMAND --json` prints about this server."""
         argv = [self.bench.tools["pollux"], command, "--json", "--pid",
-                str(self.process.child.pid)]
+                str(self.process.pid)]
 
         def answer():
             need(self.process.running(), f"{self.process.name} has ended")

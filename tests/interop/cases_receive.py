@@ -4,7 +4,7 @@ import collections
 import time
 
 import ibv
-from case import TO_LINUX, TO_POLLUX, case, need
+from case import NICS, TO_LINUX, TO_POLLUX, case, need
 from peers import REGION, bare, connect, disconnect, pattern, peers
 
 SEED = 5
@@ -17,8 +17,9 @@ LOSSY_TIMEOUT = 14  # 67 ms
 READS, READ_BYTES = 24, 64 * 1024
 
 
-@case("srq", deadline_s=180, wants=[("active", "RC SEND ONLY"), ("active", "RC SEND LAST"),
-                                    ("active", "RC WRITE ONLY IMM")])
+@case("srq", nics=NICS, deadline_s=180,
+      wants=[("active", "RC SEND ONLY"), ("active", "RC SEND LAST"),
+             ("active", "RC WRITE ONLY IMM")])
 def srq(bench):
     """Two queue pairs share their receives, first come first served; the limit event comes once."""
     active, passive = peers(bench)
@@ -55,7 +56,7 @@ def srq_empty(bench):
     send_before_receive(bench, {"srq": 0}, {"srq": 0})
 
 
-@case("rnr-recovered", wants=[("active", "RC SEND ONLY"), ("passive", "RNR NAK")])
+@case("rnr-recovered", nics=NICS, wants=[("active", "RC SEND ONLY"), ("passive", "RNR NAK")])
 def rnr_recovered(bench):
     """A SEND waits for its receive; others wait behind it and arrive in order."""
     send_before_receive(bench, None, {"qp": 0})

@@ -1,7 +1,7 @@
 """Cases of rdma-core's rping in the guest with pollux_rping, which does the same by the native
 API."""
 
-from case import BOTH, case, need
+from case import BOTH, NICS, case, need
 from guest import ADDRESS6, VLAN_ADDRESS
 from judges import strays
 from process import CaseFailure
@@ -94,7 +94,7 @@ def exchange(bench, count, size, arguments=(), server_address=None, guest_addres
 
 
 def define(name, count, size, wants, **options):
-    @case(name, directions=BOTH, wants=wants, **options)
+    @case(name, directions=BOTH, nics=NICS, wants=wants, **options)
     def run(bench):
         exchange(bench, count, size)
 

@@ -8,7 +8,7 @@ receives (-V); the others have no option for that.
 
 import ipaddress
 
-from case import need
+from case import NICS, need
 from cases_rping import check_lines
 from guest import VLAN
 from process import last_line
@@ -41,7 +41,7 @@ def rping_ended(place):
 
 
 @cases_of("rping", RPING + [("active", "DREQ"), ("passive", "DREP")], loss_wants=RPING,
-          networks=NETWORKS, extra=False)
+          networks=NETWORKS, nics=NICS, extra=False)
 def rping(bench, loss):
     """rping: pings of several packets, verified by the client and printed by both."""
     count, size = (60 if loss else 20), 20_000
@@ -117,7 +117,7 @@ define_matose("ucmatose-tos", "ucmatose: every data packet of both sides bears i
 
 
 @cases_of("udaddy", LOOK_UP + [("active", "UD SEND ONLY IMM"), ("passive", "UD SEND ONLY IMM")],
-          networks=NETWORKS, extra=False)
+          networks=NETWORKS, nics=NICS, extra=False)
 def udaddy(bench, loss):
     """udaddy: datagrams to queue pairs that SIDR finds, and back."""
     run_both_ends(bench, "udaddy", UDADDY_PORT, "-c", 4, "-C", 5, "-S", 500, loss=loss)
@@ -180,7 +180,7 @@ def rdma_xserver(bench, loss):
                  lambda place: ("rdma_xclient", "-s", place.peer, "-c", "r"), loss)
 
 
-@cases_of("mckey", [("active", "UD SEND ONLY IMM")], networks=("vlan",), extra=False)
+@cases_of("mckey", [("active", "UD SEND ONLY IMM")], networks=("vlan",), nics=NICS, extra=False)
 def mckey(bench, loss):
     """mckey: datagrams to a group that the other side has joined."""
     interface = f"eth0.{VLAN}" if bench.network == "vlan" else "eth0"

@@ -3,7 +3,7 @@
 import ipaddress
 
 import ibv
-from case import TO_LINUX, case, need
+from case import NICS, TO_LINUX, case, need
 from peers import bare, pattern, peers
 
 QKEY, OTHER_QKEY = 0x1234567, 0x7654321
@@ -34,7 +34,7 @@ def check_receive(side, done, number, size, length, imm, opcode=ibv.WC_RECV):
         side.check_memory(RECEIVES_AT + number * size, pattern(0, length, SEED), "the message")
 
 
-@case("uc-send", wants=[("active", f"UC SEND {kind}")
+@case("uc-send", nics=NICS, wants=[("active", f"UC SEND {kind}")
                         for kind in ("ONLY", "FIRST", "MIDDLE", "LAST", "ONLY IMM", "LAST IMM")])
 def uc_send(bench):
     """SEND of zero, one and many packets, with and without immediate."""
@@ -47,7 +47,7 @@ def uc_send(bench):
         check_receive(passive, passive.poll()[0], number, 12_000, length, imm)
 
 
-@case("uc-write", wants=[("active", f"UC WRITE {kind}")
+@case("uc-write", nics=NICS, wants=[("active", f"UC WRITE {kind}")
                          for kind in ("ONLY", "FIRST", "MIDDLE", "LAST", "ONLY IMM", "LAST IMM")])
 def uc_write(bench):
     """RDMA WRITE of zero, one and many packets, with and without immediate."""
@@ -112,7 +112,7 @@ def ud_pair(bench, active_qkey=QKEY, ipv6=False):
     return active, passive, qpn
 
 
-@case("ud-send", wants=[("active", "UD SEND ONLY"), ("active", "UD SEND ONLY IMM")])
+@case("ud-send", nics=NICS, wants=[("active", "UD SEND ONLY"), ("active", "UD SEND ONLY IMM")])
 def ud_send(bench):
     """Datagrams of all sizes that fit, with and without immediate; addresses in the GRH area."""
     active, passive, qpn = ud_pair(bench)
@@ -145,7 +145,7 @@ def receive_datagram(active, passive, number, **to):
     return passive.peek(RECEIVES_AT, GRH)
 
 
-@case("ud-ipv6", wants=[("active", "UD SEND ONLY")])
+@case("ud-ipv6", nics=NICS, wants=[("active", "UD SEND ONLY")])
 def ud_ipv6(bench):
     """Datagrams over IPv6, to a queue pair and to a group that it has joined (MLD): the GRH area
     holds the IPv6 header."""

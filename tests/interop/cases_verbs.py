@@ -4,7 +4,7 @@ guest and one on Pollux, both ways, with a model of the expected results."""
 import collections
 
 import ibv
-from case import case, need
+from case import NICS, case, need
 from peers import REGION, connect, disconnect, pattern, peers
 
 HALF, RECEIVES_AT, GAP = REGION // 2, 64 * 1024, 16
@@ -111,7 +111,7 @@ def play(bench, ops, receives=(), passive_access=ACCESS, **param):
 
 
 def define(name, doc, ops, wants, extra=False, **options):
-    @case(name, wants=wants, extra=extra)
+    @case(name, nics=NICS, wants=wants, extra=extra)
     def run(bench):
         play(bench, ops, **options)
 
@@ -125,7 +125,7 @@ def active(*names):
 LONG, ROUNDS = 100_000, 3  # bytes of a READ that takes long
 
 
-@case("verbs-flags", wants=active("RC READ REQUEST", "RC SEND ONLY"))
+@case("verbs-flags", nics=NICS, wants=active("RC READ REQUEST", "RC SEND ONLY"))
 def verbs_flags(bench):
     """An unsignalled READ, and a SEND of its data, fenced and solicited."""
     one, other = peers(bench)

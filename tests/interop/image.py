@@ -19,13 +19,18 @@ SUITE = "bookworm"
 PACKAGES = ("busybox-static", "fio", "git", "ibverbs-utils", "iproute2", "iputils-ping", "kmod",
             "libfabric-bin", "netbase", "nfs-common", "nfs-kernel-server", "perftest", "procps",
             "rdma-core", "rdmacm-utils", "rpcbind", "ucx-utils")
+# The libraries of Pollux's programs, which run in guests that have a NIC for them.
+LIBRARIES = ("libabsl20220623", "libatomic1", "libbpf1", "libbsd0", "libcivetweb1", "libelf1",
+             "libisal2", "libnuma1", "libpcap0.8", "libprometheus-cpp-core1.0", "libsodium23",
+             "libtirpc3", "liburing2", "libxdp1")
 # What the initramfs loads to reach the root file system and the shared folder.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "9p", "9pnet_virtio", "squashfs",
                 "overlay")
 MODULES = BOOT_MODULES + (
     "virtio_rng", "rdma_rxe", "rdma_ucm", "ib_uverbs", "ib_umad", "rpcrdma", "nfs", "nfsv3",
     "nfsv4", "nfsd", "auth_rpcgss", "8021q", "ifb", "sch_netem", "sch_ingress", "cls_u32",
-    "act_gact", "act_mirred", "crc32_generic", "crc32_pclmul")
+    "act_gact", "act_mirred", "crc32_generic", "crc32_pclmul", "tun", "uio_pci_generic",
+    "vfio_pci")
 # Never read in the guest; half of the file system.
 LEFT_OUT = ("usr/share/doc/*", "usr/share/man/*", "usr/share/info/*", "usr/share/locale/*",
             "usr/share/perl/*", "usr/share/zoneinfo/*", "usr/share/bash-completion/*",
@@ -102,7 +107,8 @@ def module_files(work, version, modules):
 
 def make_root(work, version):
     root = work / "root"
-    run("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, root)
+    packages = ",".join(PACKAGES + LIBRARIES)
+    run("debootstrap", "--variant=minbase", f"--include={packages}", SUITE, root)
     modules = pathlib.Path("lib/modules") / version
     kernel = work / "kernel"
     for file in module_files(work, version, MODULES):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import threading
 
+import nic_guest
 from guest import VLAN
 from process import CaseSkipped, shell
 
@@ -82,10 +83,30 @@ class SharedPort(Port):
         return ["--netdev", self.devargs]
 
 
+class NicPort(Port):
+    """A PCI NIC, in a guest in which Pollux runs."""
+
+    def __init__(self, kind, number, nic, driver=nic_guest.VFIO):
+        super().__init__(kind, nic_guest.PCI_ADDRESS, number, MTU)
+        self.nic, self.driver = nic, driver
+        self.options = ["--mtu", MTU]
+
+    def arguments(self):
+        return super().arguments() + self.options
+
+
+# By the emulated NIC, and by the driver that gives DPDK access to it.
+NIC_PORTS = {
+    **{name: NicPort(name, 20 + number, nic)
+       for number, (name, nic) in enumerate(nic_guest.NICS.items())},
+    **{f"{name}-uio": NicPort(f"{name}-uio", 30 + number, nic, nic_guest.UIO)
+       for number, (name, nic) in enumerate(nic_guest.NICS.items())},
+}
 PORTS = {
     "tap": Port("tap", "net_tap0,iface=plx0", 10, 1500),
     "af_packet": Port("af_packet", "net_af_packet0,iface=veth1", 11, MTU),
     "netdev": SharedPort(NETDEV, 13, MTU),
+    **NIC_PORTS,
 }
 # For another Pollux beside the one that the guest talks to.
 SECOND = Port("af_packet", "net_af_packet0,iface=veth3", 12, MTU)

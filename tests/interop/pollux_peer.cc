@@ -15,11 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "stack/base/address.h"
 #include "stack/engine/device.h"
-#include "stack/engine/eal.h"
 #include "tests/interop/peer/words.h"
 #include "tools/common/node.h"
 #include "tools/common/options.h"
 #include "tools/common/port_options.h"
+#include "tools/common/start_node.h"
 
 namespace pollux::tools {
 namespace {
@@ -518,11 +518,7 @@ void TakeDown() {
 }
 
 absl::Status Run(const PortOptions& port, const std::string& commands) {
-  if (absl::Status status = CheckPortOptions(port); !status.ok()) return status;
-  if (absl::Status status = engine::InitEal(port.eal); !status.ok()) return status;
-  auto device = engine::Device::Open(port.Device());
-  if (!device.ok()) return device.status();
-  auto node = Node::Start(*std::move(device), {});
+  auto node = StartNode(port);
   if (!node.ok()) return node.status();
   Program objects;
   program = &objects;

@@ -1,5 +1,4 @@
-"""Programs that a case runs on the host. Their output goes to files, and every wait has a
-deadline."""
+"""Programs that a case runs. Their output goes to files, and every wait has a deadline."""
 
 import ctypes
 import os
@@ -43,22 +42,37 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class Process:
-    """A started program; its standard output and error are files NAME.out and NAME.err."""
+class Program:
+    """A started program; its standard output and error are files NAME.out and NAME.err in
+    `folder`."""
 
-    def __init__(self, name, argv, folder):
+    def __init__(self, name, folder):
         self.name = name
         self.out, self.err = folder / f"{name}.out", folder / f"{name}.err"
-        with open(self.out, "wb") as out, open(self.err, "wb") as err:
-            self.child = subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL,
-                                          stdout=out, stderr=err, cwd=folder,
-                                          preexec_fn=die_with_parent)
+        self.out.touch()
+        self.err.touch()
 
     stdout = property(lambda self: self.out.read_text(errors="replace"))
     stderr = property(lambda self: self.err.read_text(errors="replace"))
 
+    @property
+    def pid(self):
+        raise NotImplementedError
+
+    @property
+    def status(self):
+        """The exit status, or None while it runs."""
+        raise NotImplementedError
+
+    def signal(self, number):
+        raise NotImplementedError
+
+    def close(self):
+        """Kills it if it still runs."""
+        raise NotImplementedError
+
     def running(self):
-        return self.child.poll() is None
+        return self.status is None
 
     def wait_for_line(self, pattern, deadline):
         """Waits until a line of standard error or output matches."""
@@ -68,7 +82,7 @@ class Process:
             if re.search(pattern, text, re.MULTILINE):
                 return True
             if not self.running():
-                raise CaseFailure(f"{self.name} ended with {self.child.returncode} before saying "
+                raise CaseFailure(f"{self.name} ended with {self.status} before saying "
                                   f"'{pattern}': {last_line(text)}")
             return False
 
@@ -77,13 +91,32 @@ class Process:
     def wait(self, deadline):
         """Waits until it ends; returns the exit status."""
         deadline.wait_for(f"{self.name} to end", lambda: not self.running())
-        return self.child.returncode
+        return self.status
 
     def expect(self, status, deadline):
         found = self.wait(deadline)
         if found != status:
             raise CaseFailure(f"{self.name} ended with {found}, not {status}: "
                               f"{last_line(self.stderr)}")
+
+
+class Process(Program):
+    """A program on the host."""
+
+    def __init__(self, name, argv, folder):
+        super().__init__(name, folder)
+        with open(self.out, "wb") as out, open(self.err, "wb") as err:
+            self.child = subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL,
+                                          stdout=out, stderr=err, cwd=folder,
+                                          preexec_fn=die_with_parent)
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    @property
+    def status(self):
+        return self.child.poll()
 
     def signal(self, number):
         self.child.send_signal(number)

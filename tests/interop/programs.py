@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import shlex
-import subprocess
 
 from case import case, need
 from guest import ADDRESS6, VLAN_ADDRESS
@@ -92,18 +91,16 @@ class OnPollux(Place):
         text = ""
         for table in ("tcp", "tcp6"):
             with contextlib.suppress(OSError):  # it has just ended
-                text += pathlib.Path(f"/proc/{self.process.child.pid}/net/{table}").read_text()
+                text += pathlib.Path(f"/proc/{self.process.pid}/net/{table}").read_text()
         return any(f":{port:04X} " in line and TCP_LISTEN in line for line in text.splitlines())
 
     def _listens_cm(self, port):
         self._alive()
-        told = subprocess.run([self.bench.tools["pollux"], "connections", "--json",
-                               "--file-prefix", self.file_prefix], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, text=True, check=False)
-        if told.returncode != 0:
+        status, told = self.bench.ask("connections", "--json", "--file-prefix", self.file_prefix)
+        if status != 0:
             return False
         return any(one["state"] == "LISTEN" and one["local"].endswith(f":{port}")
-                   for process in json.loads(told.stdout)["processes"]
+                   for process in json.loads(told)["processes"]
                    for one in process["connections"])
 
     def _wait_for(self, listens, port):

@@ -5,11 +5,12 @@ usage: tools/dev interop [--all | --once | --nightly] [--list] [--json] [--port 
 
 CASE is a name or a pattern such as 'rping-*'. Without any, all cases except the slow ones run in
 every direction, each direction over another kind of port. With --all, or if cases are named, they
-run in every direction over every kind of port. With --once, which every change must pass, each case
-runs in one direction and over one kind of port, in turn. With --nightly, the plain run, and each
-slow case in one direction and over one kind of port, which change with the number of commits. A
-case counts only if its capture shows the frames that it is named after. Needs root. Ends with the
-line `N passed, N failed` (and `, N skipped`); the exit status is 0 only if nothing failed.
+run in every direction over every kind of port; with --all also over NICs, in a second guest. With
+--once, which every change must pass, each case runs in one direction and over one kind of port, in
+turn. With --nightly, the plain run, each slow case in one direction and over one kind of port, and
+each case of NICs in one direction over one NIC, which change with the number of commits. A case
+counts only if its capture shows the frames that it is named after. Needs root. Ends with the line
+`N passed, N failed` (and `, N skipped`); the exit status is 0 only if nothing failed.
 """
 
 import argparse
@@ -31,6 +32,7 @@ import traceback
 import guest as guests
 import image
 import network
+import nic_guest
 from case import CASES, Bench
 from process import CaseFailure, CaseSkipped, die_with_parent, is_root
 
@@ -46,7 +48,8 @@ LIBRARIES = ("libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1", "libpoll
 NEEDED = ("ip", "tcpdump", "tshark", "qemu-system-x86_64", "debootstrap", "mksquashfs", "cpio",
           "modprobe")
 MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))
-# There is one guest per CPU, which it keeps busy, but not more than this: each takes 1 GiB.
+# There is one guest per CPU, which it keeps busy, but not more than this: each takes 1 GiB, and
+# another one of 1 GiB with a NIC.
 MAX_GUESTS = 4
 PROGRESS_COLUMNS = 79
 FORK = multiprocessing.get_context("fork")
@@ -87,7 +90,8 @@ def say(text):
 
 
 def build_tools(folder):
-    """Builds what the cases run; returns copies, which a build during the run does not change."""
+    """Builds what the cases run; returns copies in `folder`, which a build during the run does not
+    change."""
     done = subprocess.run(["bazel", "build", "--noshow_progress", "--show_result=0",
                            *TOOLS.values(), "//:verbs_libraries"],
                           cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
@@ -155,21 +159,26 @@ def explain(bench, guest, reason):
                   for line in process.stderr.splitlines()[-ERROR_LINES:]]
     lines += [f"  pollux connections: {line}" for line in bench.recorders]
     lines += [f"  guest: {line}" for line in guest.state()]
-    lines += [f"  guest console: {line}"
-              for line in guest.console_tail(CONSOLE_LINES).splitlines()]
+    for one in (guest, bench.nic_guest):
+        if one:
+            lines += [f"  console of {one.name}: {line}"
+                      for line in one.console_tail(CONSOLE_LINES).splitlines()]
     lines.append(f"  capture and outputs: {bench.folder}")
     return "\n".join(lines)
 
 
-def run_one(the_case, direction, port, guest, tools, folder, keep):
+def run_one(the_case, direction, port, guest, nic, tools, folder, keep):
     """Returns the case's result, its duration in seconds, the reason if it did not pass, and what
     explains a failure."""
     folder.mkdir()
-    bench = Bench(the_case, direction, port, guest, tools, folder)
+    bench = Bench(the_case, direction, port, guest, nic, tools, folder)
     begun = time.monotonic()
     result, reason, explanation = "passed", "", ""
     try:
         guest.reset(port.mtu)
+        if bench.nic_guest:
+            nic.reset()
+            nic.start(port.nic, port.driver)
         bench.run()
     except CaseSkipped as skip:
         result, reason = "skipped", str(skip)
@@ -207,15 +216,18 @@ def work(number, plan, pipe, tools, built, folder, keep):
         plugger = network.Plugger()
         guest = guests.Guest(built, folder, network.GUEST_TAP,
                              {"init": HERE / "guest_init.sh", "peer": tools["peer"]})
+        nic = nic_guest.NicGuest(built, folder, tools["pollux"].parents[2],
+                                 HERE / "guest_init.sh", network.BRIDGE)
         try:
             guest.start()
             pipe.send(("ready",))
             while (index := pipe.recv()) is not None:
                 one, direction, port = plan[index]
                 way = "out" if direction == "pollux -> linux" else "in"
-                pipe.send(("result", *run_one(one, direction, port, guest, tools,
+                pipe.send(("result", *run_one(one, direction, port, guest, nic, tools,
                                               folder / f"{one.name}-{way}-{port.kind}", keep)))
         finally:
+            nic.stop()
             guest.stop()
             plugger.close()
     except CaseSkipped as skip:
@@ -292,10 +304,11 @@ def run_plan(plan, table, *arguments):
         add(index, why_not[0], 0, why_not[1])
 
 
-def one_way(one, number, port):
-    """Returns one direction and one kind of port of a case; the next number gives others."""
+def one_way(one, kinds, number, port):
+    """Returns one direction and one of these kinds of port of a case; the next number gives
+    others."""
     direction = one.directions[number % len(one.directions)]
-    ports = [kind for kind in one.ports if port in (None, kind)]
+    ports = [kind for kind in kinds if port in (None, kind)]
     # The direction changes with every number, the port with every second one.
     return [(one, direction, network.PORTS[kind])
             for kind in ports[number // 2 % max(len(ports), 1):][:1]]
@@ -315,12 +328,26 @@ def make_plan(options, chosen, first=0):
     plan = []
     for number, one in enumerate(chosen):
         if options.once or (options.nightly and one.extra):
-            plan += one_way(one, number if options.once else number + first, options.port)
+            plan += one_way(one, one.ports, number if options.once else number + first,
+                            options.port)
+            continue
+        kinds = one.ports
+        if options.all or options.port or options.cases and not kinds:
+            kinds += one.nics
+        if not kinds:
             continue
         for turn, direction in enumerate(one.directions):
-            ports = one.ports if whole else one.ports[(number + turn) % len(one.ports):][:1]
+            ports = kinds if whole else kinds[(number + turn) % len(kinds):][:1]
             plan += [(one, direction, network.PORTS[port]) for port in ports
                      if options.port in (None, port)]
+    if options.nightly and not options.port:
+        # All over one NIC, so that its guest boots once.
+        nic = list(network.NIC_PORTS)[first % len(network.NIC_PORTS)]
+        plan += [way for number, one in enumerate(chosen) if nic in one.nics
+                 for way in one_way(one, (nic,), number + first, None)]
+    # So that few guests boot for another NIC.
+    plan.sort(key=lambda way: list(network.PORTS).index(way[2].kind)
+              if way[2].kind in network.NIC_PORTS else -1)
     return plan
 
 
@@ -333,7 +360,8 @@ def run_all(options, chosen, folder):
         missing = [tool for tool in NEEDED if shutil.which(tool) is None]
         if missing:
             raise CaseSkipped(f"not installed: {', '.join(missing)}")
-        run_plan(plan, table, build_tools(folder), image.build(say), folder, options.keep)
+        tools = build_tools(folder / "programs")
+        run_plan(plan, table, tools, image.build(say), folder, options.keep)
     except CaseSkipped as skip:
         for one, direction, port in plan:
             table.add(one.name, direction, port.kind, "skipped", 0, str(skip))
