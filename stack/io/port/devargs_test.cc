@@ -49,7 +49,7 @@ TEST(Devargs, RefusesMalformedDevargs) {
   EXPECT_EQ(Devargs::Parse("net_tap0,=x").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(DevargsTest, PciAddressesAreNamedAsDpdkNamesThem) {
+TEST(Devargs, PciAddressesAreNamedAsDpdkNamesThem) {
   for (const char* text : {"3B:00.0", "3b:00.0", "0000:3B:00.0,key=Value"}) {
     const absl::StatusOr<Devargs> devargs = Devargs::Parse(text);
     ASSERT_TRUE(devargs.ok()) << devargs.status();
