@@ -146,8 +146,7 @@ absl::Status Start(const EalOptions& options) {
   // What EAL cannot name is allowed all the same.
   sched_setaffinity(0, sizeof affinity, &affinity);
   if (started) return absl::OkStatus();
-  const char* hint =
-      has_pci ? "; `pollux doctor --port ADDRESS` shows what this host lacks for a NIC" : "";
+  const char* hint = has_pci ? "; run `pollux doctor --port ADDRESS` to find the cause" : "";
   return absl::FailedPreconditionError(absl::StrFormat(
       "DPDK did not start (%s): %s%s", absl::StrJoin(args, " "), rte_strerror(error), hint));
 }

@@ -12,7 +12,7 @@ import time
 from case import NICS, TO_LINUX, TO_POLLUX, case, need
 from cases_nfsd import BULK, MIB, MOUNT_POINT
 from cases_rping import LARGE, exchange
-from network import NIC_PORTS, SECOND
+from network import SECOND
 from nic_guest import PCI_ADDRESS
 from process import Process
 

@@ -88,7 +88,7 @@ class Command:
 
 
 class Machine:
-    """A guest. Subclasses say what it has beside the disk, and what is to be set up in it."""
+    """A guest. Subclasses add hardware to the disk, and settings for the init."""
 
     def __init__(self, name, image, folder, files):
         """Stores the settings. Names of files begin with `name`. `files` are put in the guest's

@@ -130,8 +130,8 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                "RoCE (ping, ssh, rpcbind)",
                &port->device.kernel_path);
   options.Number("mtu",
-                 "MTU of the network (that of the kernel's interface; for a\n"
-                 "PCI NIC the driver's, usually 1500); path MTU 4096 needs 4192",
+                 "MTU of the network. Default: the MTU of the port; a PCI NIC\n"
+                 "usually has 1500. Path MTU 4096 needs 4192",
                  kMinMtu, UINT16_MAX, &port->mtu);
   options.Parsed("mac", "MAC", "MAC address to use instead of the port's own",
                  [port](const std::string& text) { return ParseMac(text, port); });

@@ -221,11 +221,11 @@ absl::Status Port::Probe(const Devargs& devargs) {
     return absl::OkStatus();
   }
   if (devargs.driver() == Driver::kPci) {
-    return absl::NotFoundError(
-        absl::StrCat("port ", name_,
-                     ": DPDK finds no usable network device at this PCI address; `pollux doctor "
-                     "--port ",
-                     name_, "` shows what is missing"));
+    return absl::NotFoundError(absl::StrCat(
+        "port ", name_,
+        ": DPDK finds no usable network device at this PCI address; run `pollux doctor "
+        "--port ",
+        name_, "` to find the cause"));
   }
   if (devargs.driver() == Driver::kOther && error == 0) {
     return absl::NotFoundError(absl::StrCat("port ", name_, " is not a network device"));
