@@ -66,8 +66,7 @@ class Manager {
   virtual void SetHandler(Id* id, EventHandler handler) = 0;
   // Destroys an identifier and ends its connection or request, by a REJ or DREQ as its state
   // requires. No event and no `done` of BindQp() follows. CM does not destroy the queue pair and
-  // does not use it any more. Destroy the identifier before its queue pair, and pass time_wait_ns()
-  // to Worker::DestroyQp().
+  // does not use it any more. Destroy the identifier before its queue pair.
   virtual void DestroyId(Id* id) = 0;
 
   // Binds an identifier that has no address yet to a local address and port. An address of all
@@ -134,9 +133,8 @@ class Manager {
                       absl::AnyInvocable<void(absl::Status)> done) = 0;
 
   // As rdma_destroy_qp: detaches the queue pair from an identifier that stays. CM does not use the
-  // queue pair any more; it may be destroyed; pass time_wait_ns() to Worker::DestroyQp(). A
-  // connection that is not established by then ends in CONNECT_ERROR if the peer has replied or
-  // Accept() was called.
+  // queue pair any more; it may be destroyed. A connection that is not established by then ends in
+  // CONNECT_ERROR if the peer has replied or Accept() was called.
   virtual void ReleaseQp(Id* id) = 0;
 
   using Path = cm::Path;
@@ -215,9 +213,6 @@ class Manager {
   // establishes a connection whose RTU was lost, sooner than the next REP would.
   virtual void Notify(Id* id, ibv_event_type event) = 0;
 
-  // The time in nanoseconds for which the number of a connected queue pair must not be reused
-  // (Worker::DestroyQp()).
-  virtual uint64_t time_wait_ns() const = 0;
   virtual const Counters& counters() const = 0;
 
   // `keeper` stores the DREQ of each connection outside this process, from ESTABLISHED until both

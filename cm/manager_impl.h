@@ -95,7 +95,6 @@ class ManagerImpl final : public Manager, private Environment::Client, private T
     return multicast_.Leave(Of(id), group);
   }
   void Notify(Id* id, ibv_event_type event) override { passive_side_.Notify(Of(id), event); }
-  uint64_t time_wait_ns() const override { return context().time_wait_ns(); }
   const Counters& counters() const override { return context().environment->counters(); }
   void SetDreqKeeper(DreqKeeper* keeper) override { context().dreq_keeper = keeper; }
   void SetTrace(Trace trace) override { parts_.sender.SetTrace(std::move(trace)); }

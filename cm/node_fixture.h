@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cm/connection/timeouts.h"
 #include "cm/manager.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/worker.h"
@@ -56,7 +57,7 @@ class NodeHost {
   void Release() {
     manager->DestroyId(id);
     id = nullptr;
-    ASSERT_TRUE(qp_worker->DestroyQp(qp, manager->time_wait_ns()).ok());
+    ASSERT_TRUE(qp_worker->DestroyQp(qp).ok());
     ASSERT_TRUE(qp_worker->DeregMr(region_).ok());
     ASSERT_TRUE(qp_worker->DestroyCq(cq).ok());
     ASSERT_TRUE(qp_worker->DeallocPd(pd_).ok());
@@ -203,7 +204,7 @@ class EndToEndTest : public testing::Test {
     ASSERT_TRUE(RunUntilBothSaw(RDMA_CM_EVENT_DISCONNECTED));
     client->Release();
     server->Release();
-    world->RunFor(client->manager->time_wait_ns() + kSecond / 100);
+    world->RunFor(TimeoutNs(ManagerConfig().packet_lifetime + 1) + kSecond / 100);
   }
 
   std::unique_ptr<sim::Simulation> world;

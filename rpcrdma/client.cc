@@ -286,7 +286,7 @@ void Client::TakeDown() {
   ending_ = false;
   // Says DREQ or REJ as the state asks.
   if (id_ != nullptr) manager_->DestroyId(std::exchange(id_, nullptr));
-  if (link_.connection != nullptr) link_.connection->Close(manager_->time_wait_ns());
+  if (link_.connection != nullptr) link_.connection->Close();
   if (requester_ != nullptr && requester_->attached()) {
     if (!leaving_) ++counters_.connections_lost;
     const uint64_t lasted_ms = (worker_->now_ns() - connected_at_ns_) / 1'000'000;

@@ -153,6 +153,13 @@ TEST_F(MemoryTest, AFloodTakesBoundedMemoryAndReleasesIt) {
   EXPECT_GE(rejected_, kRequests - kHalfOpen - kUnderWay);
 }
 
+// Each request gets a queue pair, which is free again when the request has given way.
+TEST_F(MemoryTest, AFloodLeavesQueuePairs) {
+  StartSimulation(1, {}, {.max_queue_pairs = 128});
+  StartServer({.max_half_open = 16});
+  Flood(400);
+}
+
 // A client that is quick sends its first call beside its RTU, and does not repeat what finds no
 // receive. RFC 8166 section 3.3.1 and section 3.3.3
 TEST_F(MemoryTest, TheFirstCallFindsAPostedReceive) {

@@ -260,9 +260,10 @@ class MirrorTest : public testing::Test {
     ASSERT_TRUE(engine::InitEal({.huge_pages = engine::EalOptions::HugePages::kNever}).ok());
   }
 
-  void StartSimulation(uint64_t seed = 1, const sim::Conditions& conditions = {}) {
+  void StartSimulation(uint64_t seed = 1, const sim::Conditions& conditions = {},
+                       const sim::NodeOptions& options = {}) {
     world = std::make_unique<sim::Simulation>(seed, conditions);
-    for (int i = 0; i < 2; ++i) nodes[i] = &world->AddNode();
+    for (int i = 0; i < 2; ++i) nodes[i] = &world->AddNode(options);
     for (int i = 0; i < 2; ++i) managers[i] = *cm::Manager::Create(&nodes[i]->worker());
   }
   void StartServer(const ServerConfig& config = {}) {

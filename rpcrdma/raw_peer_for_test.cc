@@ -45,7 +45,7 @@ RawPeer::~RawPeer() {
   for (cm::Id* id : {id_, listener_}) {
     if (id != nullptr) manager_->DestroyId(id);
   }
-  worker_->DestroyQp(qp_, manager_->time_wait_ns()).IgnoreError();
+  worker_->DestroyQp(qp_).IgnoreError();
   for (const auto& region : {region_, receive_region_, send_region_}) {
     Require(worker_->DeregMr(region).ok());
   }

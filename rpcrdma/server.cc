@@ -393,7 +393,7 @@ void Server::TakeDown(Peer& peer) {
   by_id_.erase(peer.id);
   // Says DREQ or REJ as the state asks.
   manager_->DestroyId(std::exchange(peer.id, nullptr));
-  peer.connection->Close(manager_->time_wait_ns());
+  peer.connection->Close();
   if (peer.reverse != nullptr) {
     peer.reverse->requester->FailAll(absl::UnavailableError("the client's connection ended"));
   }

@@ -86,7 +86,6 @@ absl::Status Bind(CmId* id, Qp* qp) {
   }
   qp->connection = id;
   id->bound = qp;
-  qp->was_connected = true;
   qp->qp_base.state = qp->native->state();
   return absl::OkStatus();
 }

@@ -97,7 +97,6 @@ struct Qp : ibv_qp_ex {
   // The identifier that changes the queue pair's state and receives its events. The first of the
   // two to be destroyed removes itself from the other.
   CmIdBase* connection = nullptr;
-  bool was_connected = false;  // its number is not reused during time-wait
   WorkRequestChain chain;
   UnackedEvents async_events_given;
 };

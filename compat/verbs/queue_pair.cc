@@ -197,9 +197,8 @@ absl::Status EndNative(ScopedWorkerOwnership& owned, Qp* qp) {
     owned.deferred_ah_destroy().RemoveSender(qp->native);
     return absl::OkStatus();
   }
-  const uint64_t time_wait_ns = qp->was_connected ? owned.manager().time_wait_ns() : 0;
   if (qp->connection != nullptr) owned.manager().ReleaseQp(qp->connection->native);
-  const absl::Status status = owned.worker().DestroyQp(qp->native, time_wait_ns);
+  const absl::Status status = owned.worker().DestroyQp(qp->native);
   if (!status.ok()) return status;
   owned.deferred_ah_destroy().RemoveSender(qp->native);
   owned.deferred_ah_destroy().Sweep(owned.worker());

@@ -99,11 +99,11 @@ Connection::~Connection() {
   if (pd_ != nullptr) worker_->DeallocPd(pd_).IgnoreError();
 }
 
-void Connection::Close(uint64_t time_wait_ns) {
+void Connection::Close() {
   MarkBroken();
   quiet_timer_.Cancel();
   refusals_.Tell();
-  if (qp_ != nullptr) worker_->DestroyQp(qp_, time_wait_ns).IgnoreError();
+  if (qp_ != nullptr) worker_->DestroyQp(qp_).IgnoreError();
   qp_ = nullptr;
 }
 

@@ -161,8 +161,8 @@ class Connection {
   void Deregister(const memory::MemoryRegion& region);
 
   // Destroys the queue pair; memory of this connection is not accessed any more. The CM identifier
-  // must have been destroyed. `time_wait_ns` as in Worker::DestroyQp().
-  void Close(uint64_t time_wait_ns = 0);
+  // must have been destroyed.
+  void Close();
 
  private:
   Connection(engine::Worker* worker, Wakeup* poller, const ConnectionConfig& config)

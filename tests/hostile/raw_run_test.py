@@ -30,7 +30,8 @@ class OnPolluxRun(RunTest):
         return self.start_rping("-S", "4096", "-C", "20")
 
     def check_client(self, run):
-        self.assertEqual(run.process.returncode, 0, run.stdout + run.stderr)
+        self.assertEqual(run.process.returncode, 0,
+                         run.stdout + run.stderr + self.server.stderr)
 
     def check_calls_during(self, attack):
         """Checks that a connection survives the attack. rping pings until it is interrupted, or its

@@ -283,7 +283,7 @@ bool VerbsConnection::Poll(uint64_t now_ns) {
 void VerbsConnection::DropPeer() {
   if (id_ != nullptr) manager_->DestroyId(std::exchange(id_, nullptr));
   if (qp_ != nullptr) {
-    worker_->DestroyQp(std::exchange(qp_, nullptr), manager_->time_wait_ns()).IgnoreError();
+    worker_->DestroyQp(std::exchange(qp_, nullptr)).IgnoreError();
   }
   for (const memory::MemoryRegion& region : regions_) worker_->DeregMr(region).IgnoreError();
   regions_.clear();

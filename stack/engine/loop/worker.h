@@ -204,7 +204,7 @@ class Worker : public Actor {
   absl::StatusOr<verbs::AddressHandle*> CreateAh(memory::ProtectionDomain* pd,
                                                  const ibv_ah_attr& attr);
   absl::Status DestroyAh(verbs::AddressHandle* ah) { return ahs_.Destroy(ah); }
-  // As ibv_create_qp, for RC, UC and UD. Numbers in time-wait count against the limit.
+  // As ibv_create_qp, for RC, UC and UD.
   absl::StatusOr<verbs::QueuePair*> CreateQp(verbs::QueuePairInitAttr init);
   // Creates queue pair 1 (IBV_QPT_UD with the well-known Q_Key). Returns AlreadyExists if the
   // worker has one.
@@ -213,9 +213,8 @@ class Worker : public Actor {
   // the queue pair unchanged.
   absl::Status ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int mask);
   // Destroys a queue pair: its pending requests never complete, and packets to it are no longer
-  // answered. Its number stays unused for `time_wait_ns`; with 0 it is available at once, under
-  // another generation.
-  absl::Status DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns = 0);
+  // answered. A new queue pair that takes its place has another number (QueuePairTable::Take()).
+  absl::Status DestroyQp(verbs::QueuePair* qp);
 
   // As ibv_attach_mcast, for UD: datagrams to group `gid` are also delivered to `qp`. It does not
   // make the network send the group's packets to this port: joining the group does (ip::Interface).

@@ -93,9 +93,8 @@ absl::StatusOr<verbs::QueuePair*> Worker::CreateQp(verbs::QueuePairInitAttr init
   if (absl::Status status = CheckInit(init); !status.ok()) return status;
   Slot* const slot = qps_.Take();
   if (slot == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrFormat("queue pair: all %u of worker %u are in use or in time-wait",
-                        config_.max_queue_pairs, config_.index));
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "queue pair: all %u of worker %u are in use", config_.max_queue_pairs, config_.index));
   }
   return Place(*slot, std::move(init));
 }
@@ -169,7 +168,7 @@ void Worker::ReleasePath(Slot& slot) {
   slot.path_port_num = 0;
 }
 
-absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
+absl::Status Worker::DestroyQp(verbs::QueuePair* qp) {
   if (qp == nullptr) return NotOurs("queue pair");
   Slot& slot = SlotOf(*qp);
   transport::PollContext& context = Context(PortOf(*qp));
@@ -185,11 +184,7 @@ absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
   ReleasePath(slot);
   slot.timer.Cancel();
   destroyed_.push_back(std::move(slot.endpoint));
-  if (time_wait_ns == 0) {
-    qps_.Release(slot);
-  } else {
-    wheel_.Arm(slot.timer, now_ns_ + time_wait_ns);
-  }
+  qps_.Release(slot);
   return absl::OkStatus();
 }
 

@@ -119,12 +119,7 @@ void QueuePairTable::Clear() {
 
 void QueuePairTable::OnSlotTimer(void* context, uint64_t /*now_ns*/) {
   Slot& slot = *static_cast<Slot*>(context);
-  QueuePairTable& table = *slot.table;
-  if (slot.endpoint == nullptr) {  // time-wait is over
-    table.Release(slot);
-  } else {
-    table.on_timer_(table.context_, slot);
-  }
+  slot.table->on_timer_(slot.table->context_, slot);
 }
 
 }  // namespace pollux::engine

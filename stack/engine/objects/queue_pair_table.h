@@ -22,9 +22,8 @@ namespace pollux::engine {
 
 class QueuePairTable;
 
-// The slot of a queue pair number. Without an endpoint it is free, or in time-wait while its timer
-// is armed. One cache line, because with many active queue pairs it is not in the cache when a
-// packet arrives.
+// The slot of a queue pair number; free without an endpoint. One cache line, because with many
+// active queue pairs it is not in the cache when a packet arrives.
 struct alignas(64) QueuePairSlot {
   QueuePairSlot();
 
@@ -88,12 +87,14 @@ class QueuePairTable {
     slots_[place].endpoint->Prefetch(sends);
   }
 
-  // Takes a slot, under a new number, for an endpoint; null if all are in use or in time-wait.
+  // Takes the slot that has been free for the longest time, for an endpoint; null if all are in
+  // use. Its number differs from its last one. So a late packet for a destroyed queue pair reaches
+  // no other one until the slot was taken twice, and no time-wait is needed, in which a flood of
+  // connection requests would leave no slots.
   Slot* Take();
   // Takes the slot of queue pair 1; null if it is in use.
   Slot* TakeGsi();
-  // Frees a slot whose endpoint has been destroyed. A slot in time-wait is freed when its timer
-  // fires.
+  // Frees a slot whose endpoint has been destroyed.
   void Release(Slot& slot);
 
   uint32_t in_use() const;  // without queue pair 1
