@@ -45,6 +45,21 @@ bool Backlog::AwaitListener(const Origin& origin, const std::optional<ServiceId>
                                          context_.now_ns());
 }
 
+void Backlog::ListenerEnded(uint16_t port) {
+  relisten_grace_.ListenerEnded(port, context_.now_ns());
+  ForgetEndedListeners();
+}
+
+void Backlog::ForgetEndedListeners() {
+  const uint64_t next_ns = relisten_grace_.ForgetDue(context_.now_ns());
+  if (next_ns == RelistenGraceQueue::kNever) return;
+  context_.environment->wheel().Arm(grace_timer_, next_ns);
+}
+
+void Backlog::OnGraceTimer(void* backlog, uint64_t /*now_ns*/) {
+  static_cast<Backlog*>(backlog)->ForgetEndedListeners();
+}
+
 std::vector<HeldRequest> Backlog::TakeDue() {
   return relisten_grace_.TakeDue(context_.now_ns(), [this](const HeldRequest& request) {
     return context_.table.ports().FindListener(request.service, request.to) != nullptr;

@@ -9,13 +9,17 @@
 #include "cm/connection/context.h"
 #include "cm/connection/relisten_grace_queue.h"
 #include "cm/wire/service_id.h"
+#include "stack/engine/timer/timing_wheel.h"
 
 namespace pollux::cm {
 
 // Owned by the manager, on its core.
 class Backlog {
  public:
-  explicit Backlog(Context* context) : context_(*context) {}
+  explicit Backlog(Context* context)
+      : context_(*context),
+        relisten_grace_(context->config.relisten_ns, context->environment->claims()),
+        grace_timer_(&Backlog::OnGraceTimer, this) {}
 
   bool HasRoomFor(const CmConnection& listener) const {
     return pending_ < context_.config.max_pending_requests && listener.pending < listener.backlog;
@@ -34,13 +38,17 @@ class Backlog {
   // Removes and returns the kept requests that have a listener now, and those that have waited for
   // ManagerConfig::relisten_ns.
   std::vector<HeldRequest> TakeDue();
-  void ListenerEnded(uint16_t port) { relisten_grace_.ListenerEnded(port, context_.now_ns()); }
+  void ListenerEnded(uint16_t port);
   bool AwaitsListeners() const { return !relisten_grace_.empty(); }
 
  private:
+  static void OnGraceTimer(void* backlog, uint64_t now_ns);
+  void ForgetEndedListeners();
+
   Context& context_;
   uint32_t pending_ = 0;
-  RelistenGraceQueue relisten_grace_{context_.config.relisten_ns};
+  RelistenGraceQueue relisten_grace_;
+  engine::Timer grace_timer_;  // armed while a listener that has ended is remembered
 };
 
 }  // namespace pollux::cm

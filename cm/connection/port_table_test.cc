@@ -192,6 +192,30 @@ TEST_F(SharedPortsTest, ARequestThatIsRejectedReleasesTheService) {
   EXPECT_FALSE(other_->AnyHasService(kService));
 }
 
+// Otherwise another process would reject a request that comes between two listeners.
+TEST_F(SharedPortsTest, AServiceRemainsThisProcessesForAWhileAfterItsListener) {
+  constexpr uint64_t kGrace = 2 * kSecond;
+  Host host{&network, 4, {.relisten_ns = kGrace}, {}, claims_.get()};
+  const auto listen_and_end = [&host] {
+    host.Listen();
+    host.manager->DestroyId(host.listener);
+    host.listener = nullptr;
+  };
+  listen_and_end();
+  EXPECT_TRUE(other_->AnyHasService(kService));
+  EXPECT_TRUE(other_->AnyHasService(ServiceId{RDMA_PS_UDP, kPort}.ToWire()));
+  network.Run(kGrace / 2);
+  listen_and_end();
+  network.Run(kGrace / 2 + kSecond / 10);
+  EXPECT_TRUE(other_->AnyHasService(kService));
+  network.Run(kGrace / 2);
+  EXPECT_FALSE(other_->AnyHasService(kService));
+  EXPECT_FALSE(other_->AnyHasService(ServiceId{RDMA_PS_UDP, kPort}.ToWire()));
+  listen_and_end();
+  host.manager.reset();
+  EXPECT_FALSE(other_->AnyHasService(kService));
+}
+
 // A claim costs a descriptor, and clients have many connections.
 TEST_F(SharedPortsTest, AnEphemeralPortOfAClientIsNotClaimed) {
   Id* const id = *host_.manager->CreateId(RDMA_PS_TCP, host_.Handler());

@@ -1,14 +1,44 @@
 #include "cm/connection/relisten_grace_queue.h"
 
+#include <rdma/rdma_cma.h>
+
 #include <algorithm>
+#include <utility>
 
 namespace pollux::cm {
 
+RelistenGraceQueue::~RelistenGraceQueue() {
+  Forget([](const Ended&) { return true; });
+}
+
 void RelistenGraceQueue::ListenerEnded(uint16_t port, uint64_t now_ns) {
   if (grace_ns_ == 0) return;
-  std::erase_if(ended_, [port](const Ended& ended) { return ended.port == port; });
-  if (ended_.size() == kMaxEnded) ended_.erase(ended_.begin());
-  ended_.push_back({port, now_ns});
+  Ended last{.port = port, .at_ns = now_ns, .claimed = {}};
+  if (claims_ != nullptr) {
+    for (const rdma_port_space space : {RDMA_PS_TCP, RDMA_PS_UDP}) {
+      const uint64_t service = ServiceId{space, port}.ToWire();
+      if (claims_->ClaimService(service).ok()) last.claimed.push_back(service);
+    }
+  }
+  Forget([port](const Ended& ended) { return ended.port == port; });
+  if (ended_.size() == kMaxEnded) {
+    Forget([oldest = ended_.front().port](const Ended& ended) { return ended.port == oldest; });
+  }
+  ended_.push_back(std::move(last));
+}
+
+uint64_t RelistenGraceQueue::ForgetDue(uint64_t now_ns) {
+  Forget([&](const Ended& ended) { return now_ns >= ended.at_ns + grace_ns_; });
+  return ended_.empty() ? kNever : ended_.front().at_ns + grace_ns_;
+}
+
+void RelistenGraceQueue::Forget(absl::FunctionRef<bool(const Ended& ended)> forgets) {
+  const auto kept =
+      std::ranges::stable_partition(ended_, [&](const Ended& ended) { return !forgets(ended); });
+  for (const Ended& ended : kept) {
+    for (const uint64_t service : ended.claimed) claims_->ReleaseService(service);
+  }
+  ended_.erase(kept.begin(), kept.end());
 }
 
 bool RelistenGraceQueue::Keep(const HeldRequest& request, uint64_t now_ns) {

@@ -10,6 +10,7 @@
 #include "cm/wire/mad.h"
 #include "cm/wire/service_id.h"
 #include "stack/base/types.h"
+#include "stack/kernel/interface_claims.h"
 
 namespace pollux::cm {
 
@@ -24,7 +25,8 @@ struct HeldRequest {
 // connection told that it may connect again can be faster than the server (perftest with -R). Such
 // a request would be rejected with reason 8 (invalid service ID), and the client would give up. CM
 // allows each side its response time, so a request that arrives within `grace_ns` after the end of
-// a listener waits up to `grace_ns` for the next one. 0: none waits.
+// a listener waits up to `grace_ns` for the next one. 0: none waits. Meanwhile the port stays this
+// process's, or another process on the interface would reject the request.
 //
 // Owned by the manager, on its core.
 class RelistenGraceQueue {
@@ -34,10 +36,21 @@ class RelistenGraceQueue {
   static constexpr size_t kMaxEnded = 16;
   static constexpr size_t kMaxRequests = 64;
 
-  explicit RelistenGraceQueue(uint64_t grace_ns) : grace_ns_(grace_ns) {}
+  static constexpr uint64_t kNever = UINT64_MAX;
 
-  // The port space does not matter: a UD service may follow a control connection over RC.
+  // `claims`: of the interface, if other processes share it; may be null; not owned.
+  explicit RelistenGraceQueue(uint64_t grace_ns, kernel::InterfaceClaims* claims = nullptr)
+      : grace_ns_(grace_ns), claims_(claims) {}
+  ~RelistenGraceQueue();
+  RelistenGraceQueue(const RelistenGraceQueue&) = delete;
+  RelistenGraceQueue& operator=(const RelistenGraceQueue&) = delete;
+
+  // Call it while the listener still has its claim. The port space does not matter: a UD service
+  // may follow a control connection over RC.
   void ListenerEnded(uint16_t port, uint64_t now_ns);
+  // Forgets the listeners that ended `grace_ns` ago, and gives up their ports. Returns when to call
+  // it again; kNever: not before the next listener has ended.
+  uint64_t ForgetDue(uint64_t now_ns);
   // Returns true if the request, or an earlier copy of it, now waits here.
   bool Keep(const HeldRequest& request, uint64_t now_ns);
   // Removes and returns, in order of arrival, the requests that have waited for `grace_ns` and
@@ -50,13 +63,18 @@ class RelistenGraceQueue {
   struct Ended {
     uint16_t port;
     uint64_t at_ns;
+    std::vector<uint64_t> claimed;  // service IDs
   };
   struct Waiting {
     HeldRequest request;
     uint64_t until_ns;
   };
 
+  // For which `forgets` returns true.
+  void Forget(absl::FunctionRef<bool(const Ended& ended)> forgets);
+
   const uint64_t grace_ns_;
+  kernel::InterfaceClaims* const claims_;
   std::vector<Ended> ended_;  // oldest first
   std::vector<Waiting> waiting_;
 };
