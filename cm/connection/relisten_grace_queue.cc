@@ -33,12 +33,12 @@ uint64_t RelistenGraceQueue::ForgetDue(uint64_t now_ns) {
 }
 
 void RelistenGraceQueue::Forget(absl::FunctionRef<bool(const Ended& ended)> forgets) {
-  const auto kept =
+  const auto forgotten =
       std::ranges::stable_partition(ended_, [&](const Ended& ended) { return !forgets(ended); });
-  for (const Ended& ended : kept) {
+  for (const Ended& ended : forgotten) {
     for (const uint64_t service : ended.claimed) claims_->ReleaseService(service);
   }
-  ended_.erase(kept.begin(), kept.end());
+  ended_.erase(forgotten.begin(), forgotten.end());
 }
 
 bool RelistenGraceQueue::Keep(const HeldRequest& request, uint64_t now_ns) {
