@@ -11,8 +11,6 @@ from tests.command.harness import SERVER, wait_for
 
 MIB = 1 << 20
 USER = 4321
-# Includes the directories in which Debian installs programs for root.
-SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 class NfsOnNfsd(Exported):
@@ -125,7 +123,7 @@ class PowerFailureTest(NfsOnNfsd):
         super().setUp()
         self.mount_points = []
         self.addCleanup(self.unmount)
-        mkfs = shutil.which("mkfs.ext4", path=SYSTEM_PATH)
+        mkfs = shutil.which("mkfs.ext4")
         if mkfs is None:
             raise unittest.SkipTest("needs the command mkfs.ext4")
         self.image = self.directory / "image"

@@ -7,8 +7,6 @@ import unittest
 
 from tests.command.harness import wait_for
 
-# Includes the directories in which Debian installs programs for root.
-SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 REALM = "BLOCKS.TEST"
 KDC = "127.0.0.1:8888"
 
@@ -49,7 +47,7 @@ class Realm:
         self.directory = pathlib.Path(directory)
         self.tools = {}
         for tool in ("kdb5_util", "kadmin.local", "krb5kdc", "kinit"):
-            self.tools[tool] = shutil.which(tool, path=SYSTEM_PATH)
+            self.tools[tool] = shutil.which(tool)
             if self.tools[tool] is None:
                 raise unittest.SkipTest(f"needs the command {tool} (krb5-kdc, krb5-admin-server, "
                                         "krb5-user)")

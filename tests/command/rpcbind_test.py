@@ -10,8 +10,6 @@ from tests.command.blocks import Blocks
 from tests.command.harness import CLIENT, SERVER, TIMEOUT_S, MountedHost, wait_for
 from tests.command.networks import SharedInterface
 
-# Includes the directories in which Debian installs programs for root.
-SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 STATUS_PROGRAM = "100024"  # of NSM
 
 
@@ -20,11 +18,11 @@ class WithRpcbind(SharedInterface):
 
     def make_network(self):
         for tool in ("rpcbind", "rpcinfo"):
-            if shutil.which(tool, path=SYSTEM_PATH) is None:
+            if shutil.which(tool) is None:
                 raise unittest.SkipTest(f"needs the command {tool}")
         server, client = super().make_network()
         # rpcbind's socket has a fixed path below /run, so the host gets a /run of its own.
-        script = f"mount -t tmpfs none /run; echo there; PATH={SYSTEM_PATH}; exec rpcbind -f"
+        script = "mount -t tmpfs none /run; echo there; exec rpcbind -f"
         holder = subprocess.Popen(server.argv(["unshare", "-m", "sh", "-ec", script]),
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(holder.stdout.close)
@@ -38,7 +36,7 @@ class WithRpcbind(SharedInterface):
         def ready():
             if holder.poll() is not None:
                 raise unittest.SkipTest("needs the right to become rpcbind's user")
-            return served.shell(f"PATH={SYSTEM_PATH}; rpcinfo")
+            return served.shell("rpcinfo")
 
         wait_for("rpcbind", ready)
         return served, client
@@ -48,7 +46,7 @@ class WithRpcbind(SharedInterface):
 
         Each is (program, version, netid, universal address).
         """
-        rpcinfo = shutil.which("rpcinfo", path=SYSTEM_PATH)
+        rpcinfo = shutil.which("rpcinfo")
         text = subprocess.run(self.server_host.argv([rpcinfo]), capture_output=True, text=True,
                               check=True).stdout
         rows = [line.split() for line in text.splitlines()[1:]]
