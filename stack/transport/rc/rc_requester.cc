@@ -293,11 +293,7 @@ void RcRequester::ArmUnarmed(uint64_t now_ns) {
 
 void RcRequester::ArmProbe(uint64_t now_ns) {
   const bool lossy = flight_.lowered();
-  for_few_packets_ = probes_ == 0 && !lossy && HasFewInFlight();
-  if (for_few_packets_) {
-    probe_deadline_ns_ =
-        now_ns + RetransmissionTimeout::FewPacketsProbeNs(rtt_, Before(una_, asked_until_));
-  } else if (probes_ < RetransmissionTimeout::MaxProbes(lossy)) {
+  if (probes_ < RetransmissionTimeout::MaxProbes(lossy)) {
     probe_deadline_ns_ = now_ns + (RetransmissionTimeout::ProbeNs(rtt_, lossy) << probes_);
   }
 }
@@ -593,9 +589,6 @@ void RcRequester::OnDeadline(PollContext& context) {
     probe_deadline_ns_ = kNever;
     if (resends_due_) {
       ResendUnanswered(context);
-    } else if (for_few_packets_ && !HasFewInFlight()) {  // more have been sent since
-      for_few_packets_ = false;
-      probe_deadline_ns_ = context.now_ns + RetransmissionTimeout::ProbeNs(rtt_, false);
     } else if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
       ++probes_;
       if (!Before(una_, asked_until_)) peer_ack_behavior_.OnSilence(context.now_ns);

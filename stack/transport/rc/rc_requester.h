@@ -15,7 +15,6 @@
 #include "stack/transport/rc/peer_ack_behavior.h"
 #include "stack/transport/rc/read_gap_tracker.h"
 #include "stack/transport/rc/received_psn_bitmap.h"
-#include "stack/transport/rc/retransmission_timeout.h"
 #include "stack/transport/rc/rtt_estimator.h"
 #include "stack/transport/rc/send_cursor.h"
 #include "stack/verbs/queue_pair.h"
@@ -123,9 +122,6 @@ class RcRequester {
   }
   void ArmUnarmed(uint64_t now_ns);
   void ArmProbe(uint64_t now_ns);
-  bool HasFewInFlight() const {
-    return Distance(una_, max_sent_) <= static_cast<int>(RetransmissionTimeout::kFewPackets);
-  }
 
   void OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context);
   void OnRnrNak(uint8_t timer, Psn psn, PollContext& context);
@@ -179,10 +175,8 @@ class RcRequester {
   // Once a probe (a SEND or WRITE) is acknowledged, everything that is still unacknowledged is sent
   // again.
   bool answer_resends_ = false;
-  bool resends_due_ = false;  // the same, at probe_deadline_ns_ if no more responses have arrived
-  uint8_t probes_ = 0;        // since the last progress
-  // The probe is due early, unless more than a few packets are in flight by then.
-  bool for_few_packets_ = false;
+  bool resends_due_ = false;   // the same, at probe_deadline_ns_ if no more responses have arrived
+  uint8_t probes_ = 0;         // since the last progress
   uint64_t ack_asked_ns_ = 0;  // when a packet last requested an ACK
   RttEstimator rtt_;
   PeerAckBehavior peer_ack_behavior_;

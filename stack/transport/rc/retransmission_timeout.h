@@ -19,19 +19,15 @@ namespace pollux::transport {
 // unanswered, the local ACK timeout applies. `lossy`: after losses, while they keep the window
 // small.
 struct RetransmissionTimeout {
-  static constexpr uint64_t kUnmeasuredProbeNs = 10'000'000;  // before a round trip was measured
+  static constexpr uint64_t kFirstProbeNs = 10'000'000;  // before a round trip was measured
   static constexpr uint64_t kMinProbeNs = 500'000;  // longer than the usual stalls of a scheduler
-  // Up to kFewPackets have nothing behind them that could show their loss. Their first probe comes
-  // sooner: if it is in vain, only they can be sent again.
-  static constexpr uint32_t kFewPackets = 4;
-  static constexpr uint64_t kFewPacketsProbeNs = 50'000;
   // A NAK or a response is as easily lost as the packet that it is for. Waiting for kMinProbeNs
   // would then cost many windows; an unnecessary probe costs one small window.
-  static constexpr uint64_t kLossyProbeNs = 25'000;
+  static constexpr uint64_t kLossyProbeNs = 50'000;
   static constexpr uint64_t kUnaskedAnswerNs = 200'000;  // above a peer's (RcResponder::kUnaskedNs)
   static constexpr int kMaxProbes = 6;                   // since the last progress
   // As long in total: where single packets are lost, all may be lost for a while.
-  static constexpr int kMaxLossyProbes = 11;
+  static constexpr int kMaxLossyProbes = 10;
   static_assert(kLossyProbeNs << kMaxLossyProbes >= kMinProbeNs << kMaxProbes);
   // A peer in software may lose its CPU for longer than some programs, made for hardware, are
   // prepared to wait in total: perftest sets eight times 67 ms. After the first timeout, noticing a
@@ -48,19 +44,13 @@ struct RetransmissionTimeout {
   }
   // How long to wait for a response before the first probe; twice as long before each further one.
   static uint64_t ProbeNs(const RttEstimator& rtt, bool lossy) {
-    if (rtt.smoothed_ns() == 0) return kUnmeasuredProbeNs;
+    if (rtt.smoothed_ns() == 0) return kFirstProbeNs;
     return std::max(lossy ? kLossyProbeNs : kMinProbeNs, rtt.most_ns());
-  }
-  // The same for the first probe of a few packets, of which the oldest requested a response or,
-  // if not `asked`, awaits one that the peer delays.
-  static uint64_t FewPacketsProbeNs(const RttEstimator& rtt, bool asked) {
-    if (rtt.smoothed_ns() == 0) return kUnmeasuredProbeNs;
-    return std::max(kFewPacketsProbeNs, rtt.most_ns()) + (asked ? 0 : kUnaskedAnswerNs);
   }
   static int MaxProbes(bool lossy) { return lossy ? kMaxLossyProbes : kMaxProbes; }
   // The time without responses after which none is expected any more.
   static uint64_t QuietNs(const RttEstimator& rtt, bool lossy) {
-    if (rtt.smoothed_ns() == 0) return kUnmeasuredProbeNs;
+    if (rtt.smoothed_ns() == 0) return kFirstProbeNs;
     return std::max(lossy ? kLossyProbeNs : kUnaskedAnswerNs, rtt.most_ns());
   }
 };

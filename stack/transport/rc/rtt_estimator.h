@@ -29,14 +29,13 @@ class RttEstimator {
   // Everything before `una` has been answered.
   void Answered(Psn una, uint64_t now_ns) {
     if (started_ns_ == kNever || !Before(psn_, una)) return;
-    uint64_t sample = now_ns - started_ns_;
+    const uint64_t sample = now_ns - started_ns_;
     started_ns_ = kNever;
     if (smoothed_ns_ == 0) {
       smoothed_ns_ = std::max<uint64_t>(sample, 1);
       deviation_ns_ = sample / 2;
       return;
     }
-    sample = std::min(sample, std::max(kMaxNewNs, 2 * most_ns()));
     const uint64_t off = sample > smoothed_ns_ ? sample - smoothed_ns_ : smoothed_ns_ - sample;
     deviation_ns_ += (off >> 2) - (deviation_ns_ >> 2);
     smoothed_ns_ += (sample >> 3) - (smoothed_ns_ >> 3);
@@ -48,10 +47,6 @@ class RttEstimator {
   uint64_t most_ns() const { return smoothed_ns_ + 4 * deviation_ns_; }
 
  private:
-  // A longer sample counts as this long, or as twice most_ns() if that is longer. Otherwise a peer
-  // that stood still once would make the next losses last as long. A path that becomes slower is
-  // known after a few samples, since most_ns() can double with each.
-  static constexpr uint64_t kMaxNewNs = 50'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
   uint64_t smoothed_ns_ = 0;
   uint64_t deviation_ns_ = 0;  // mean
