@@ -206,11 +206,13 @@ TEST_F(SharedPortsTest, AServiceRemainsThisProcessesForAWhileAfterItsListener) {
   EXPECT_TRUE(other_->AnyHasService(ServiceId{RDMA_PS_UDP, kPort}.ToWire()));
   network.Run(kGrace / 2);
   listen_and_end();
-  network.Run(kGrace / 2 + kSecond / 10);
+  network.Run(2 * kGrace - kSecond / 10);
   EXPECT_TRUE(other_->AnyHasService(kService));
-  network.Run(kGrace / 2);
-  EXPECT_FALSE(other_->AnyHasService(kService));
-  EXPECT_FALSE(other_->AnyHasService(ServiceId{RDMA_PS_UDP, kPort}.ToWire()));
+  EXPECT_TRUE(other_->AnyHasService(ServiceId{RDMA_PS_IB, kPort}.ToWire()));
+  network.Run(kSecond / 5);
+  for (const rdma_port_space space : {RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB}) {
+    EXPECT_FALSE(other_->AnyHasService(ServiceId{space, kPort}.ToWire())) << space;
+  }
   listen_and_end();
   host.manager.reset();
   EXPECT_FALSE(other_->AnyHasService(kService));

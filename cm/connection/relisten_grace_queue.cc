@@ -15,7 +15,7 @@ void RelistenGraceQueue::ListenerEnded(uint16_t port, uint64_t now_ns) {
   if (grace_ns_ == 0) return;
   Ended last{.port = port, .at_ns = now_ns, .claimed = {}};
   if (claims_ != nullptr) {
-    for (const rdma_port_space space : {RDMA_PS_TCP, RDMA_PS_UDP}) {
+    for (const rdma_port_space space : {RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB}) {
       const uint64_t service = ServiceId{space, port}.ToWire();
       if (claims_->ClaimService(service).ok()) last.claimed.push_back(service);
     }
@@ -28,8 +28,8 @@ void RelistenGraceQueue::ListenerEnded(uint16_t port, uint64_t now_ns) {
 }
 
 uint64_t RelistenGraceQueue::ForgetDue(uint64_t now_ns) {
-  Forget([&](const Ended& ended) { return now_ns >= ended.at_ns + grace_ns_; });
-  return ended_.empty() ? kNever : ended_.front().at_ns + grace_ns_;
+  Forget([&](const Ended& ended) { return now_ns >= ended.at_ns + 2 * grace_ns_; });
+  return ended_.empty() ? kNever : ended_.front().at_ns + 2 * grace_ns_;
 }
 
 void RelistenGraceQueue::Forget(absl::FunctionRef<bool(const Ended& ended)> forgets) {

@@ -48,8 +48,9 @@ class RelistenGraceQueue {
   // Call it while the listener still has its claim. The port space does not matter: a UD service
   // may follow a control connection over RC.
   void ListenerEnded(uint16_t port, uint64_t now_ns);
-  // Forgets the listeners that ended `grace_ns` ago, and gives up their ports. Returns when to call
-  // it again; kNever: not before the next listener has ended.
+  // Forgets the listeners for which no request waits any more, since they ended twice `grace_ns`
+  // ago, and gives up their ports. Returns when to call it again; kNever: not before the next
+  // listener has ended.
   uint64_t ForgetDue(uint64_t now_ns);
   // Returns true if the request, or an earlier copy of it, now waits here.
   bool Keep(const HeldRequest& request, uint64_t now_ns);

@@ -49,8 +49,8 @@ cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 cp -a /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/"
 if compgen -G "/etc/apt/sources.list.d/debian.sources" >/dev/null; then
   rm -f "$root/etc/apt/sources.list"
-  # Not sourced: a caller's read-only VERSION would be set.
-  host_suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+  # Sourcing the file fails if the caller has a read-only VERSION.
+  host_suite=$(sed -n 's/^VERSION_CODENAME="\?\([^"]*\)"\?$/\1/p' /etc/os-release)
   sed "s/$host_suite/$SUITE/g" \
     /etc/apt/sources.list.d/debian.sources >"$root/etc/apt/sources.list.d/debian.sources"
 fi

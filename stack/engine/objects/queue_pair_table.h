@@ -88,9 +88,9 @@ class QueuePairTable {
   }
 
   // Takes the slot that has been free for the longest time, for an endpoint; null if all are in
-  // use. Its number differs from its last one. So a late packet for a destroyed queue pair reaches
-  // no other one until the slot was taken twice, and no time-wait is needed, in which a flood of
-  // connection requests would leave no slots.
+  // use. Its number differs from its last one, so late packets for that one reach no other queue
+  // pair; an older number may return by chance, as its bits of generation are random. There is no
+  // time-wait, in which a flood of connection requests would leave no slots.
   Slot* Take();
   // Takes the slot of queue pair 1; null if it is in use.
   Slot* TakeGsi();
