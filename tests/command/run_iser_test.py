@@ -36,7 +36,7 @@ class IserTest(RunTest):
 
     def start_target(self):
         self.start_server("env", f"TGT_IPC_SOCKET={self.control}", "tgtd", "-f", "-C", 0, "-t", 1,
-                          "--iser", f"port={PORT},pool_sz_mb=128")
+                          "--iser", "pool_sz_mb=128")
         wait_for("the target", lambda: self.administer("target", "new", "--targetname", TARGET))
         self.assertTrue(self.administer("logicalunit", "new", "--lun", "1", "--backing-store",
                                         str(self.directory / "disk")))
