@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cm/connection/manager_fixture.h"
+#include "cm/connection/relisten_grace_queue.h"
 #include "cm/wire/service_id.h"
 #include "stack/kernel/interface_claims.h"
 
@@ -216,6 +217,20 @@ TEST_F(SharedPortsTest, AServiceRemainsThisProcessesForAWhileAfterItsListener) {
   listen_and_end();
   host.manager.reset();
   EXPECT_FALSE(other_->AnyHasService(kService));
+}
+
+// Each listener that is remembered costs descriptors.
+TEST_F(SharedPortsTest, OnlyTheLastEndedListenersKeepTheirServices) {
+  Host host{&network, 4, {.relisten_ns = kSecond}, {}, claims_.get()};
+  const auto service = [](uint16_t port) { return ServiceId{RDMA_PS_TCP, port}.ToWire(); };
+  for (uint16_t i = 0; i <= RelistenGraceQueue::kMaxEnded; ++i) {
+    Id* const id = *host.manager->CreateId(RDMA_PS_TCP, host.Handler());
+    ASSERT_TRUE(host.manager->Listen(id, kPort + i).ok());
+    host.manager->DestroyId(id);
+  }
+  EXPECT_FALSE(other_->AnyHasService(service(kPort)));
+  EXPECT_TRUE(other_->AnyHasService(service(kPort + 1)));
+  EXPECT_TRUE(other_->AnyHasService(service(kPort + RelistenGraceQueue::kMaxEnded)));
 }
 
 // A claim costs a descriptor, and clients have many connections.

@@ -25,8 +25,8 @@ struct HeldRequest {
 // connection told that it may connect again can be faster than the server (perftest with -R). Such
 // a request would be rejected with reason 8 (invalid service ID), and the client would give up. CM
 // allows each side its response time, so a request that arrives within `grace_ns` after the end of
-// a listener waits up to `grace_ns` for the next one. 0: none waits. Meanwhile the port stays this
-// process's, or another process on the interface would reject the request.
+// a listener waits up to `grace_ns` for the next one. 0: none waits. The process keeps the port
+// that long; otherwise another process on the interface would reject the request.
 //
 // Owned by the manager, on its core.
 class RelistenGraceQueue {
@@ -48,8 +48,8 @@ class RelistenGraceQueue {
   // Call it while the listener still has its claim. The port space does not matter: a UD service
   // may follow a control connection over RC.
   void ListenerEnded(uint16_t port, uint64_t now_ns);
-  // Forgets the listeners for which no request waits any more, since they ended twice `grace_ns`
-  // ago, and gives up their ports. Returns when to call it again; kNever: not before the next
+  // Forgets the listeners that ended at least twice `grace_ns` ago, for which no request waits any
+  // more, and gives up their ports. Returns when to call it again; kNever: not before the next
   // listener has ended.
   uint64_t ForgetDue(uint64_t now_ns);
   // Returns true if the request, or an earlier copy of it, now waits here.
@@ -71,7 +71,7 @@ class RelistenGraceQueue {
     uint64_t until_ns;
   };
 
-  // For which `forgets` returns true.
+  // Forgets the listeners for which `forgets` returns true, and gives up their ports.
   void Forget(absl::FunctionRef<bool(const Ended& ended)> forgets);
 
   const uint64_t grace_ns_;

@@ -7,7 +7,7 @@ import subprocess
 from tests.command.harness import TIMEOUT_S, wait_for
 from tests.command.run_test import RunTest
 
-PORT = 3260
+PORT = 3260  # the default: the tgtd of Debian 12 accepts no other by --iser port=
 TARGET, INITIATOR = "iqn.2026-01.pollux:disk", "iqn.2026-01.pollux:client"
 DISK_SIZE = 16 << 20
 # These tests write and read 1 to 256 blocks and compare them. The tests of other commands have a

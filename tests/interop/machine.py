@@ -88,7 +88,7 @@ class Command:
 
 
 class Machine:
-    """A guest. Subclasses add hardware to the disk, and settings for the init."""
+    """A guest with a disk. Subclasses add other devices, and settings for its init."""
 
     def __init__(self, name, image, folder, files):
         """Stores the settings. Names of files begin with `name`. `files` are put in the guest's

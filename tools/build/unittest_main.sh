@@ -1,5 +1,6 @@
 #!/bin/sh
 # Runs a Python test file as a Bazel sh_test: py_test of Bazel 4.2 asks for a command `python`,
-# which Debian does not have. PATH gets the directories in which Debian installs programs for root.
+# which Debian does not have. PATH also gets the directories in which Debian installs programs for
+# root.
 PATH=$PATH:/usr/sbin:/sbin
 exec python3 -B tools/build/unittest_main.py "$1"

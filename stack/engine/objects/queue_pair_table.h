@@ -88,9 +88,9 @@ class QueuePairTable {
   }
 
   // Takes the slot that has been free for the longest time, for an endpoint; null if all are in
-  // use. Its number differs from its last one, so late packets for that one reach no other queue
-  // pair; an older number may return by chance, as its bits of generation are random. There is no
-  // time-wait, in which a flood of connection requests would leave no slots.
+  // use. The slot's new number differs from its last one, so late packets for the last one reach no
+  // queue pair. An older number may return by chance, because the generation bits are random. Slots
+  // have no time-wait, during which a flood of connection requests would use up all of them.
   Slot* Take();
   // Takes the slot of queue pair 1; null if it is in use.
   Slot* TakeGsi();
