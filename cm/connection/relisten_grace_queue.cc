@@ -33,12 +33,11 @@ uint64_t RelistenGraceQueue::ForgetDue(uint64_t now_ns) {
 }
 
 void RelistenGraceQueue::Forget(absl::FunctionRef<bool(const Ended& ended)> forgets) {
-  const auto forgotten =
-      std::ranges::stable_partition(ended_, [&](const Ended& ended) { return !forgets(ended); });
-  for (const Ended& ended : forgotten) {
+  std::erase_if(ended_, [&](const Ended& ended) {
+    if (!forgets(ended)) return false;
     for (const uint64_t service : ended.claimed) claims_->ReleaseService(service);
-  }
-  ended_.erase(forgotten.begin(), forgotten.end());
+    return true;
+  });
 }
 
 bool RelistenGraceQueue::Keep(const HeldRequest& request, uint64_t now_ns) {
