@@ -187,7 +187,7 @@ RcRequester::Step RcRequester::SendOldest(PollContext& context) {
     answer_resends_ = true;
     probed_psn_ = una_;
     probed_end_ = max_sent_;
-    rtt_.Cancel();
+    rtt_.SentAgain(una_, max_sent_);
   }
   return step;
 }
@@ -275,7 +275,7 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
                                                      PollContext& context) {
   if (Before(psn, max_sent_)) {
     diagnostics_->Count(&Counters::retransmitted_pkts, context.counters);
-    rtt_.Cancel(psn, end);
+    rtt_.SentAgain(psn, end);
   } else if (asked) {
     rtt_.Start(psn, context.now_ns);
   }
@@ -302,6 +302,7 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
   const Psn psn = packet.bth.psn;
   if (!HasHead() || Before(psn, una_) || !Before(psn, max_sent_)) {
     // An answer to what was answered already, or to what was never asked.
+    rtt_.AnsweredAgain(psn);
     diagnostics_->Count(Drop::kUnexpectedResponse, context.counters);
     return;
   }

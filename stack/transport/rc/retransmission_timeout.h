@@ -43,9 +43,11 @@ struct RetransmissionTimeout {
     return std::max(asked_ns, std::min(asked_ns << doublings, kMaxRaisedNs));
   }
   // How long to wait for a response before the first probe; twice as long before each further one.
+  // Unless losses make every message request its acknowledgement, a peer may delay it.
   static uint64_t ProbeNs(const RttEstimator& rtt, bool lossy) {
     if (rtt.smoothed_ns() == 0) return kFirstProbeNs;
-    return std::max(lossy ? kLossyProbeNs : kMinProbeNs, rtt.most_ns());
+    if (lossy) return std::max(kLossyProbeNs, rtt.most_ns());
+    return std::max(kMinProbeNs, rtt.most_ns() + kUnaskedAnswerNs);
   }
   static int MaxProbes(bool lossy) { return lossy ? kMaxLossyProbes : kMaxProbes; }
   // The time without responses after which none is expected any more.

@@ -44,13 +44,38 @@ TEST(RetransmissionTimeoutTest, TheProbeTimeIsTheRoundTripButNotBelowItsMinimum)
   for (const bool lossy : {false, true}) {
     EXPECT_EQ(RetransmissionTimeout::ProbeNs(unknown, lossy), RetransmissionTimeout::kFirstProbeNs);
     EXPECT_EQ(RetransmissionTimeout::QuietNs(unknown, lossy), RetransmissionTimeout::kFirstProbeNs);
-    EXPECT_EQ(RetransmissionTimeout::ProbeNs(slow, lossy), slow.most_ns());
+    EXPECT_EQ(RetransmissionTimeout::ProbeNs(slow, lossy),
+              slow.most_ns() + (lossy ? 0 : RetransmissionTimeout::kUnaskedAnswerNs));
     EXPECT_EQ(RetransmissionTimeout::QuietNs(slow, lossy), slow.most_ns());
   }
   EXPECT_EQ(RetransmissionTimeout::ProbeNs(quick, false), RetransmissionTimeout::kMinProbeNs);
   EXPECT_EQ(RetransmissionTimeout::ProbeNs(quick, true), RetransmissionTimeout::kLossyProbeNs);
   EXPECT_EQ(RetransmissionTimeout::QuietNs(quick, false), RetransmissionTimeout::kUnaskedAnswerNs);
   EXPECT_EQ(RetransmissionTimeout::QuietNs(quick, true), RetransmissionTimeout::kLossyProbeNs);
+}
+
+TEST(RttEstimatorTest, WhatIsSentAgainIsASampleOnceBothAreAnswered) {
+  RttEstimator rtt = Measured(10'000);
+  const uint64_t before_ns = rtt.smoothed_ns();
+  rtt.Start(Psn(5), 0);
+  rtt.SentAgain(Psn(5), Psn(6));
+  rtt.Answered(Psn(6), 2'000'000);
+  EXPECT_EQ(rtt.smoothed_ns(), before_ns);
+  rtt.AnsweredAgain(Psn(4));
+  EXPECT_EQ(rtt.smoothed_ns(), before_ns);
+  rtt.AnsweredAgain(Psn(5));
+  EXPECT_GT(rtt.most_ns(), 1'000'000u);
+  const uint64_t after_ns = rtt.smoothed_ns();
+  rtt.AnsweredAgain(Psn(5));
+  EXPECT_EQ(rtt.smoothed_ns(), after_ns);
+}
+
+TEST(RttEstimatorTest, OnlyWhatIsSentAgainIsAmbiguous) {
+  RttEstimator rtt = Measured(10'000);
+  rtt.Start(Psn(5), 0);
+  rtt.SentAgain(Psn(3), Psn(5));
+  rtt.Answered(Psn(6), 2'000'000);
+  EXPECT_GT(rtt.most_ns(), 1'000'000u);
 }
 
 }  // namespace

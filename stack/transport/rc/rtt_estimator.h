@@ -18,19 +18,45 @@ class RttEstimator {
   void Start(Psn psn, uint64_t now_ns) {
     if (started_ns_ != kNever) return;
     psn_ = psn;
+    sent_again_ = false;
     started_ns_ = now_ns;
   }
-  // After a retransmission, a response may belong to either transmission (Karn's algorithm).
   void Cancel() { started_ns_ = kNever; }
-  // The same, only for [begin, end): later responses do not wait for their retransmission.
-  void Cancel(Psn begin, Psn end) {
-    if (!Before(psn_, begin) && Before(psn_, end)) Cancel();
+  // [begin, end) is sent again. The first response may then belong to either transmission (Karn's
+  // algorithm); a second one says that it was the first transmission's.
+  void SentAgain(Psn begin, Psn end) {
+    if (started_ns_ != kNever && !Before(psn_, begin) && Before(psn_, end)) sent_again_ = true;
   }
   // Everything before `una` has been answered.
   void Answered(Psn una, uint64_t now_ns) {
     if (started_ns_ == kNever || !Before(psn_, una)) return;
     const uint64_t sample = now_ns - started_ns_;
     started_ns_ = kNever;
+    if (sent_again_) [[unlikely]] {
+      sent_again_ = false;
+      ambiguous_psn_ = psn_;
+      ambiguous_ns_ = sample;
+    } else {
+      Add(sample);
+    }
+  }
+  // A response to `psn` came once more. If the path has become slower than the wait for
+  // retransmissions, everything is sent again, and only this measures the round trip.
+  void AnsweredAgain(Psn psn) {
+    if (ambiguous_ns_ == 0 || psn != ambiguous_psn_) return;
+    Add(ambiguous_ns_);
+    ambiguous_ns_ = 0;
+  }
+
+  // 0 until measured.
+  uint64_t smoothed_ns() const { return smoothed_ns_; }
+  // A time that responses rarely exceed.
+  uint64_t most_ns() const { return smoothed_ns_ + 4 * deviation_ns_; }
+
+ private:
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+
+  void Add(uint64_t sample) {
     if (smoothed_ns_ == 0) {
       smoothed_ns_ = std::max<uint64_t>(sample, 1);
       deviation_ns_ = sample / 2;
@@ -41,17 +67,13 @@ class RttEstimator {
     smoothed_ns_ += (sample >> 3) - (smoothed_ns_ >> 3);
   }
 
-  // 0 until measured.
-  uint64_t smoothed_ns() const { return smoothed_ns_; }
-  // A time that responses rarely exceed.
-  uint64_t most_ns() const { return smoothed_ns_ + 4 * deviation_ns_; }
-
- private:
-  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
   uint64_t smoothed_ns_ = 0;
   uint64_t deviation_ns_ = 0;  // mean
   Psn psn_;
+  bool sent_again_ = false;
   uint64_t started_ns_ = kNever;
+  Psn ambiguous_psn_;
+  uint64_t ambiguous_ns_ = 0;  // how long its first response took; 0 for none
 };
 
 }  // namespace pollux::transport
