@@ -16,6 +16,7 @@
 #include "stack/wire/icrc.h"
 #include "stack/wire/ipv4.h"
 #include "tests/bench/core_pair.h"
+#include "tests/bench/least_rpc.h"
 
 namespace pollux::bench {
 namespace {
@@ -25,12 +26,26 @@ constexpr uint32_t kHeaderBytes = 14 + 20 + 8 + 12;
 constexpr uint32_t kIcrcBytes = 4;
 constexpr uint32_t kMaxPayload = 4096;
 
-// One side's application buffers and header template.
+// What the sides exchange, where that is nothing but bytes.
+struct Bytes {
+  void Write(uint8_t*) {}
+  void TakeBack(uint32_t) {}
+  void Read(const uint8_t*) {}
+};
+
+// One side's application buffers and header template. `Messages` writes what is sent to the
+// application's buffer and reads what arrived there.
+template <class Messages>
 class Side {
  public:
-  Side(WireEnd end, WireEnd peer, Work work, uint32_t payload)
-      : end_(end), work_(work), payload_(payload), out_(kMaxPayload, 1), in_(kMaxPayload) {
-    const uint16_t ip_bytes = static_cast<uint16_t>(20 + 8 + 12 + payload + kIcrcBytes);
+  Side(WireEnd end, WireEnd peer, Work work, uint32_t sends, uint32_t receives)
+      : end_(end),
+        work_(work),
+        sends_(sends),
+        receives_(receives),
+        out_(kMaxPayload, 1),
+        in_(kMaxPayload) {
+    const uint16_t ip_bytes = static_cast<uint16_t>(20 + 8 + 12 + sends + kIcrcBytes);
     std::copy(peer.mac.begin(), peer.mac.end(), template_);
     std::copy(end.mac.begin(), end.mac.end(), template_ + 6);
     template_[12] = 0x08;
@@ -54,6 +69,7 @@ class Side {
     const uint16_t sent = end_.link->Send(frames, count, 0);
     if (sent < count) {
       psn_ -= count - sent;
+      messages_.TakeBack(count - sent);
       rte_pktmbuf_free_bulk(frames + sent, count - sent);
     }
     return sent;
@@ -71,44 +87,43 @@ class Side {
  private:
   void Build(rte_mbuf* frame) {
     auto* p = reinterpret_cast<uint8_t*>(
-        rte_pktmbuf_append(frame, static_cast<uint16_t>(kHeaderBytes + payload_ + kIcrcBytes)));
+        rte_pktmbuf_append(frame, static_cast<uint16_t>(kHeaderBytes + sends_ + kIcrcBytes)));
     std::memcpy(p, template_, kHeaderBytes);
     if (work_ == Work::kRaw) return;
     StoreBe32(p + 50, psn_++ & 0xFFFFFF);
-    std::memcpy(p + kHeaderBytes, out_.data(), payload_);
-    wire::EmitIcrc(Icrc(p), p + kHeaderBytes + payload_);
+    messages_.Write(out_.data());
+    std::memcpy(p + kHeaderBytes, out_.data(), sends_);
+    wire::EmitIcrc(Icrc(p, sends_), p + kHeaderBytes + sends_);
   }
   void Take(rte_mbuf* frame) {
     const uint8_t* p = rte_pktmbuf_mtod(frame, const uint8_t*);
     uint8_t expected[kIcrcBytes];
-    wire::EmitIcrc(Icrc(p), expected);
-    if (std::memcmp(expected, p + kHeaderBytes + payload_, kIcrcBytes) != 0) {
+    wire::EmitIcrc(Icrc(p, receives_), expected);
+    if (std::memcmp(expected, p + kHeaderBytes + receives_, kIcrcBytes) != 0) {
       std::fprintf(stderr, "bench: a frame arrived damaged\n");
       std::abort();
     }
-    std::memcpy(in_.data(), p + kHeaderBytes, payload_);
+    std::memcpy(in_.data(), p + kHeaderBytes, receives_);
+    messages_.Read(in_.data());
   }
-  uint32_t Icrc(const uint8_t* frame) const {
+  static uint32_t Icrc(const uint8_t* frame, uint32_t payload) {
     return wire::Icrc(frame + wire::kEthernetBytes, 4,
-                      kHeaderBytes - wire::kEthernetBytes + payload_);
+                      kHeaderBytes - wire::kEthernetBytes + payload);
   }
 
   WireEnd end_;
   Work work_;
-  uint32_t payload_;
+  uint32_t sends_, receives_;  // bytes of payload
   uint32_t psn_ = 0;
+  Messages messages_;
   std::vector<uint8_t> out_, in_;
   uint8_t template_[kHeaderBytes] = {};
 };
 
-}  // namespace
-
-namespace {
-
 // Time of all rounds. `each_ns` may be null; else the window is 1.
-uint64_t EchoNs(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds, uint32_t window,
-                tools::Histogram* each_ns) {
-  Side near(a, b, work, payload), far(b, a, work, payload);
+template <class Near, class Far>
+uint64_t EchoNs(Near& near, Far& far, uint64_t rounds, uint32_t window,
+                tools::Histogram* each_ns = nullptr) {
   const engine::Clock clock;
   uint64_t elapsed_ns = 0;
   RunOnTwoCores(
@@ -147,18 +162,28 @@ uint64_t EchoNs(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t roun
 
 double EchoPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds,
                      uint32_t window) {
-  const uint64_t elapsed_ns = EchoNs(a, b, work, payload, rounds, window, nullptr);
+  Side<Bytes> near(a, b, work, payload, payload), far(b, a, work, payload, payload);
+  const uint64_t elapsed_ns = EchoNs(near, far, rounds, window);
   return static_cast<double>(rounds) * 1e9 / static_cast<double>(elapsed_ns);
 }
 
 double RoundTripNs(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds,
                    tools::Histogram* each_ns) {
-  const uint64_t elapsed_ns = EchoNs(a, b, work, payload, rounds, 1, each_ns);
+  Side<Bytes> near(a, b, work, payload, payload), far(b, a, work, payload, payload);
+  const uint64_t elapsed_ns = EchoNs(near, far, rounds, 1, each_ns);
   return static_cast<double>(elapsed_ns) / static_cast<double>(rounds);
 }
 
+double LeastCallNs(WireEnd client, WireEnd server, uint64_t calls, uint32_t window) {
+  using Client = LeastClient;
+  Side<Client> near(client, server, Work::kPacket, Client::kSends, Client::kReceives);
+  Side<LeastServer> far(server, client, Work::kPacket, Client::kReceives, Client::kSends);
+  const uint64_t elapsed_ns = EchoNs(near, far, calls, std::min(window, kLeastSlots));
+  return static_cast<double>(elapsed_ns) / static_cast<double>(calls);
+}
+
 double StreamPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t frames) {
-  Side near(a, b, work, payload), far(b, a, work, payload);
+  Side<Bytes> near(a, b, work, payload, payload), far(b, a, work, payload, payload);
   const engine::Clock clock;
   std::atomic<uint64_t> start_ns{0};
   uint64_t end_ns = 0;

@@ -31,6 +31,9 @@ enum class Work { kRaw, kPacket };
 // which takes an additional read of the clock, records each round trip there.
 double RoundTripNs(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds,
                    tools::Histogram* each_ns = nullptr);
+// "+work" with the least RPC layer possible (least_rpc.h): ns for a NULL call with `window` (up to
+// 128) of them under way.
+double LeastCallNs(WireEnd client, WireEnd server, uint64_t calls, uint32_t window);
 // Frames per second in one direction, with `payload` bytes.
 double StreamPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t frames);
 // Round trips per second with `window` frames in flight.

@@ -36,6 +36,9 @@ TEST_P(LoadsTest, EveryLoadFinishes) {
     EXPECT_GT(StreamPerSecond(x, y, work, 64, 1000), 0);
     EXPECT_GT(EchoPerSecond(x, y, work, 4096, 1000, 128), 0);
   }
+  for (const uint32_t window : {1u, 128u}) {
+    EXPECT_GT(LeastCallNs(BareEnd(a), BareEnd(b), 1000, window), 0);
+  }
   {
     auto pair = VerbsPair::Connect(&a, &b);
     ASSERT_TRUE(pair.ok()) << pair.status();

@@ -54,6 +54,13 @@ absl::Status DevicePass(Wire wire, double scale, Figures& figures) {
                    StreamPerSecond(x, y, work, mtu, n(200'000)) * mtu * 8e-9);
   }
   {
+    auto [client, server] = ends();
+    figures.Record("+work, NULL call round trip", "us",
+                   LeastCallNs(client, server, n(200'000), 1) * 1e-3);
+    figures.Record("+work, NULL call rate", "M/s",
+                   1e3 / LeastCallNs(client, server, n(1'000'000), kWindow));
+  }
+  {
     absl::StatusOr<std::unique_ptr<VerbsPair>> pair = VerbsPair::Connect(&a, &b);
     if (!pair.ok()) return pair.status();
     VerbsPair& verbs = **pair;

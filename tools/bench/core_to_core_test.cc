@@ -38,7 +38,7 @@ TEST(CoreToCoreTest, ARoundWithoutEndStopsAtTheTimeLimit) {
 TEST(CoreToCoreTest, DistanceFollowsTheMeasuredTimes) {
   EXPECT_EQ(DistanceOf({"ns", {}}), CoreDistance::kUnmeasured);
   EXPECT_EQ(DistanceOf({"ns", {110, 120}}), CoreDistance::kNear);
-  EXPECT_EQ(DistanceOf({"ns", {520, 510}}), CoreDistance::kFar);
+  EXPECT_EQ(DistanceOf({"ns", {520, 160}}), CoreDistance::kFar);
   EXPECT_EQ(DistanceOf({"ns", {110, 520, 110}}), CoreDistance::kFlipped);
   EXPECT_STREQ(DistanceName(CoreDistance::kFlipped), "now near, now far");
   EXPECT_STREQ(DistanceName(CoreDistance::kUnmeasured), "not measured");
