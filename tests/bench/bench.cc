@@ -13,6 +13,7 @@
 #include "tests/bench/other_measurements.h"
 #include "tests/bench/passes.h"
 #include "tests/bench/results.h"
+#include "tests/bench/tail.h"
 #include "tests/bench/wires.h"
 #include "tools/bench/page.h"
 #include "tools/common/options.h"
@@ -27,6 +28,8 @@ struct BenchOptions {
   bool json = false;
   bool ring_only = false;
   bool memory = false;
+  bool tail = false;
+  double seconds = 60;
   std::string html;
   PassOptions pass;
 };
@@ -45,6 +48,13 @@ int PrintMemory(bool json) {
 int Fail(const absl::Status& status, int exit_status) {
   std::fprintf(stderr, "bench: %s\n", std::string(status.message()).c_str());
   return exit_status;
+}
+
+int PrintTail(double seconds, bool json) {
+  const absl::StatusOr<Tail> tail = MeasureTail(seconds);
+  if (!tail.ok()) return Fail(tail.status(), tools::kExitFailure);
+  std::printf("%s", json ? (TailJson(*tail).dump() + "\n").c_str() : TailText(*tail).c_str());
+  return tools::kExitOk;
 }
 
 int Measure(const BenchOptions& options) {
@@ -103,6 +113,11 @@ int Main(int argc, char** argv) {
                  &bench.ring_only);
   options.Switch("memory", "measure only the bytes per queue pair, region and connection",
                  &bench.memory);
+  options.Switch(
+      "tail", "measure only the longest round trips, and how long the\nmachine's CPUs stand still",
+      &bench.tail);
+  options.Real("seconds", "how long --tail measures each of both (60)", 0.01, 86'400,
+               &bench.seconds);
   options.Switch("json", "one JSON object on standard output instead of tables", &bench.json);
   options.Text("html", "FILE", "also write a page with distributions, curves and verdicts",
                &bench.html);
@@ -122,7 +137,8 @@ int Main(int argc, char** argv) {
   }
   status = engine::InitEal({.memory_mib = 1024});
   if (!status.ok()) return Fail(status, tools::kExitFailure);
-  return bench.memory ? PrintMemory(bench.json) : Measure(bench);
+  if (bench.memory) return PrintMemory(bench.json);
+  return bench.tail ? PrintTail(bench.seconds, bench.json) : Measure(bench);
 }
 
 }  // namespace
