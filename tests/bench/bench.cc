@@ -1,6 +1,8 @@
 // The benchmark: what the device can do, what Pollux does over it, the ratio of the two, in one
 // run.
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "stack/engine/eal.h"
 #include "tests/bench/bench_page.h"
 #include "tests/bench/bench_text.h"
+#include "tests/bench/history_page.h"
 #include "tests/bench/memory_cost.h"
 #include "tests/bench/other_measurements.h"
 #include "tests/bench/passes.h"
@@ -48,6 +51,21 @@ int PrintMemory(bool json) {
 int Fail(const absl::Status& status, int exit_status) {
   std::fprintf(stderr, "bench: %s\n", std::string(status.message()).c_str());
   return exit_status;
+}
+
+// `bench history HISTORY PAGE`, for history.py.
+int DrawHistory(const std::string& history, const std::string& path) {
+  std::ifstream file(history);
+  if (!file)
+    return Fail(absl::NotFoundError(absl::StrCat(history, " cannot be read")), tools::kExitFailure);
+  const std::string lines{std::istreambuf_iterator<char>(file), {}};
+  const absl::StatusOr<tools::Page> page = HistoryPage(lines);
+  if (!page.ok()) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(history, ": ", page.status().message())),
+                tools::kExitFailure);
+  }
+  const absl::Status status = tools::PageFile(path).Write(*page);
+  return status.ok() ? tools::kExitOk : Fail(status, tools::kExitFailure);
 }
 
 int PrintTail(double seconds, bool json) {
@@ -93,6 +111,7 @@ int Main(int argc, char** argv) {
   const std::string other = argc > 1 ? argv[1] : "";
   if (other == "native") return MeasureNative(argc - 1, argv + 1);
   if (other == "paths") return MeasurePaths(argc - 1, argv + 1);
+  if (other == "history" && argc == 4) return DrawHistory(argv[2], argv[3]);
   BenchOptions bench;
   tools::Options options(
       "bench [options]   (tools/dev bench)",

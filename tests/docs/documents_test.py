@@ -55,6 +55,8 @@ DEV_OPTIONS = {
     "bench --nfsd": "tests/bench/nfsd_bench.py",
     "bench --instructions": "tests/bench/instructions.py",
     "bench --icrc": None,
+    "bench --record": "tests/bench/bench.cc",
+    "bench --history": None,
     "fuzz": "tools/build/fuzz_run.py",
     "coverage": "tools/build/coverage.py",
     "mutate": "tools/build/mutate.py",
