@@ -13,14 +13,18 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 
 constexpr char kFirst[] =
-    R"({"date": "2026-01-02", "commit": "abc", "machine": {"processor": "P", "cpus": 2, "kernel": "6.1"},
-"passes": 5, "instructions": {"SEND": 2000, "NULL": 400}, "wires": {"net_ring": {"core_to_core_ns": 46.2,
-"counts": true, "ratios": {"rate": {"median": 0.6, "at_least": 0.5}, "time": {"median": 2.0, "at_most": 1.0},
+    R"({"date": "2026-01-02", "commit": "abc",
+"machine": {"processor": "P", "cpus": 2, "kernel": "6.1"}, "passes": 5,
+"instructions": {"SEND": 2000, "NULL": 400},
+"wires": {"net_ring": {"core_to_core_ns": 46.2, "counts": true, "ratios": {
+"rate": {"median": 0.6, "at_least": 0.5}, "time": {"median": 2.0, "at_most": 1.0},
 "none": {"median": 3}}}}})";
 constexpr char kSecond[] =
-    R"({"date": "2026-01-03", "commit": "def", "machine": {"processor": "P", "cpus": 2, "kernel": "6.1"},
-"passes": 5, "instructions": {"SEND": 1000, "turn": 300}, "wires": {"net_ring": {"core_to_core_ns": null,
-"counts": false, "ratios": {"rate": {"median": 0.25, "at_least": 0.5}}}}})";
+    R"({"date": "2026-01-03", "commit": "def",
+"machine": {"processor": "P", "cpus": 2, "kernel": "6.1"}, "passes": 5,
+"instructions": {"SEND": 1000, "turn": 300},
+"wires": {"net_ring": {"core_to_core_ns": null, "counts": false, "ratios": {
+"rate": {"median": 0.25, "at_least": 0.5}}}}})";
 
 std::string Lines(std::string first, std::string second) {
   for (std::string* one : {&first, &second}) {

@@ -27,9 +27,10 @@ class HistoryTest(unittest.TestCase):
 
     def test_a_run_is_recorded_and_drawn(self):
         run = subprocess.run([BENCH, "--json", "--ring-only", "--passes", "1", "--scale", "0.001",
-                              "--part", "device,rpc"], stdout=subprocess.PIPE, text=True, check=True)
-        line = history.record("0123456789ab", json.loads(run.stdout), {"SEND 64 B stream": 1119.4},
-                              datetime.datetime(2026, 2, 3))
+                              "--part", "device,rpc"],
+                             stdout=subprocess.PIPE, text=True, check=True)
+        line = history.record("0123456789ab", json.loads(run.stdout),
+                              {"SEND 64 B stream": 1119.4}, datetime.datetime(2026, 2, 3))
         self.assertEqual(line["date"], "2026-02-03")
         self.assertEqual(line["instructions"], {"SEND 64 B stream": 1119})
         self.assertIn("NULL RPC rate / +work echo", line["wires"]["net_ring"]["ratios"])

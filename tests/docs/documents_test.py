@@ -57,6 +57,7 @@ DEV_OPTIONS = {
     "bench --icrc": None,
     "bench --record": "tests/bench/bench.cc",
     "bench --history": None,
+    "bench --portable": None,
     "fuzz": "tools/build/fuzz_run.py",
     "coverage": "tools/build/coverage.py",
     "mutate": "tools/build/mutate.py",
