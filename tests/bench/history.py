@@ -2,9 +2,9 @@
 
 usage: history.py BENCH HISTORY PAGE [--only-draw] [OPTION...]
 
-Runs BENCH with the options, and again under callgrind for the instructions. One line of JSON goes to
-the end of HISTORY: date, commit, machine, the instructions of each path and the ratios of each wire.
-Figures of different machines, and times of different days, cannot be compared: ratios and
+Runs BENCH with the options, and again under callgrind for the instructions. One line of JSON goes
+to the end of HISTORY: date, commit, machine, the instructions of each path and the ratios of each
+wire. Figures of different machines, and times of different days, cannot be compared: ratios and
 instructions can. PAGE is a self-contained HTML file.
 """
 
