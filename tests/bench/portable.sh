@@ -3,8 +3,8 @@
 #
 # Makes DIR with the benchmark, every shared library that it needs, and the loader, so that it runs
 # on a machine of the same architecture with any Linux distribution. DIR/run measures how the rate
-# grows with the number of cores. It is not one static binary because Debian has no static libsystemd,
-# libgssapi_krb5, libisal and libcap.
+# grows with the number of cores. It is not one static binary because Debian has no static
+# libsystemd, libgssapi_krb5, libisal and libcap.
 set -euo pipefail
 
 bench=$1 directory=$2
