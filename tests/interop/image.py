@@ -1,4 +1,4 @@
-"""The guest's disk: kernel, initramfs and root file system from Debian's packages.
+"""The guest's disk: kernel, initramfs and root file system from the packages of a Debian release.
 
 Nothing is installed on the host: the kernel's package is only unpacked. The result lies in the
 cache, in a folder named by the hash of everything that goes into it, so that a changed recipe makes
@@ -12,14 +12,18 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
-SUITE = "bookworm"
+# Debian 12 (Linux 6.1, rdma-core 44) and Debian 13 (Linux 6.12, rdma-core 56).
+SUITES = ("bookworm", "trixie")
 PACKAGES = ("busybox-static", "fio", "git", "ibverbs-utils", "iproute2", "iputils-ping", "kmod",
             "libfabric-bin", "netbase", "nfs-common", "nfs-kernel-server", "perftest", "procps",
             "rdma-core", "rdmacm-utils", "rpcbind", "ucx-utils")
-# The libraries of Pollux's programs, which run in guests that have a NIC for them.
+# The libraries of Pollux's programs, which run in guests that have a NIC for them. The programs are
+# built on the host, so these guests have its release.
+NIC_SUITE = "bookworm"
 LIBRARIES = ("libabsl20220623", "libatomic1", "libbpf1", "libbsd0", "libcivetweb1", "libelf1",
              "libisal2", "libnuma1", "libpcap0.8", "libprometheus-cpp-core1.0", "libsodium23",
              "libtirpc3", "liburing2", "libxdp1")
@@ -38,7 +42,7 @@ LEFT_OUT = ("usr/share/doc/*", "usr/share/man/*", "usr/share/info/*", "usr/share
             "usr/lib/x86_64-linux-gnu/gconv/*", "var/cache/*", "var/lib/apt/*",
             "var/lib/dpkg/info/*")
 INITRAMFS_SCRIPT = HERE / "guest_initramfs.sh"
-XZ_MAGIC = b"\xfd7zXZ\x00"
+XZ_MAGIC, ZSTD_MAGIC = b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 FILES = ("vmlinux", "initrd.cpio", "root.squashfs")
 
 
@@ -51,8 +55,8 @@ def cache_root():
     return pathlib.Path(home) / "pollux" / "guest"
 
 
-def recipe_hash():
-    recipe = hashlib.sha256()
+def recipe_hash(suite):
+    recipe = hashlib.sha256(suite.encode())
     for part in (pathlib.Path(__file__), INITRAMFS_SCRIPT):
         recipe.update(part.read_bytes())
     return recipe.hexdigest()[:16]
@@ -69,25 +73,39 @@ def run(*command, cwd=None):
 
 
 def unpack_kernel(work):
-    """Fetches and unpacks Debian's current kernel package; returns its version."""
-    depends = run("apt-cache", "depends", "linux-image-amd64")
+    """Fetches and unpacks the kernel package of the release in work/root; returns its version."""
+    apt = ("-o", f"Dir={work}/root", "-o", f"Dir::State::status={work}/root/var/lib/dpkg/status")
+    depends = run("apt-cache", *apt, "depends", "linux-image-amd64")
     found = re.search(r"Depends: (linux-image-\S+)", depends)
     if not found:
-        raise ImageError("apt knows no linux-image-amd64; run apt-get update")
-    run("apt-get", "-qq", "download", found[1], cwd=work)
-    run("dpkg-deb", "-x", next(work.glob("linux-image-*.deb")), work / "kernel")
-    version = next((work / "kernel/lib/modules").iterdir()).name
-    run("depmod", "-b", work / "kernel", version)
+        raise ImageError("apt knows no linux-image-amd64")
+    run("apt-get", *apt, "-qq", "download", found[1], cwd=work)
+    kernel = work / "kernel"
+    run("dpkg-deb", "-x", next(work.glob("linux-image-*.deb")), kernel)
+    if not (kernel / "lib").exists():  # newer packages have their modules in /usr/lib
+        (kernel / "lib").symlink_to("usr/lib")
+    version = next((kernel / "lib/modules").iterdir()).name
+    run("depmod", "-b", kernel, version)
     return version
 
 
 def extract_vmlinux(compressed, to):
-    """The kernel as ELF: QEMU enters it directly, which saves seconds of decompression."""
+    """Writes the kernel as ELF: QEMU enters it directly, which saves seconds of decompression.
+
+    Source: Documentation/arch/x86/boot.rst, fields setup_sects, payload_offset and payload_length.
+    """
     image = compressed.read_bytes()
-    start = image.find(XZ_MAGIC)
-    if start < 0:
-        raise ImageError(f"{compressed.name} is not compressed by xz")
-    kernel = lzma.LZMADecompressor().decompress(image[start:])
+    setup_sectors = image[0x1F1]
+    offset, length = struct.unpack_from("<II", image, 0x248)
+    begin = (setup_sectors + 1) * 512 + offset
+    payload = image[begin:begin + length - 4]  # behind it is its length when decompressed
+    if payload.startswith(XZ_MAGIC):
+        kernel = lzma.LZMADecompressor().decompress(payload)
+    elif payload.startswith(ZSTD_MAGIC):
+        kernel = subprocess.run(["zstd", "-dc"], input=payload, stdout=subprocess.PIPE,
+                                check=True).stdout
+    else:
+        raise ImageError(f"{compressed.name} is compressed neither by xz nor by zstd")
     if not kernel.startswith(b"\x7fELF"):
         raise ImageError(f"what {compressed.name} holds is no ELF file")
     to.write_bytes(kernel)
@@ -105,16 +123,28 @@ def module_files(work, version, modules):
     return [pathlib.Path(file) for file in files]
 
 
-def make_root(work, version):
+def copy_module(file, folder):
+    """Copies a module, decompressed: an emulated processor would take long. Returns its name."""
+    if file.suffix != ".xz":
+        shutil.copy(file, folder)
+        return file.name
+    (folder / file.stem).write_bytes(lzma.decompress(file.read_bytes()))
+    return file.stem
+
+
+def make_root(work, suite):
+    packages = PACKAGES + (LIBRARIES if suite == NIC_SUITE else ())
+    run("debootstrap", "--variant=minbase", f"--include={','.join(packages)}", suite, work / "root")
+
+
+def make_disk(work, version):
     root = work / "root"
-    packages = ",".join(PACKAGES + LIBRARIES)
-    run("debootstrap", "--variant=minbase", f"--include={packages}", SUITE, root)
     modules = pathlib.Path("lib/modules") / version
     kernel = work / "kernel"
     for file in module_files(work, version, MODULES):
-        target = root / file.relative_to(kernel)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, target)
+        folder = (root / file.relative_to(kernel)).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        copy_module(file, folder)
     for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
         shutil.copy(kernel / modules / name, root / modules / name)
     run("depmod", "-b", root, version)
@@ -130,10 +160,9 @@ def make_initramfs(work, version):
     for folder in ("bin", "modules", "proc", "dev", "lower", "upper", "new"):
         (tree / folder).mkdir(parents=True)
     shutil.copy(work / "root/bin/busybox", tree / "bin/busybox")
-    order = module_files(work, version, BOOT_MODULES)
-    for file in order:
-        shutil.copy(file, tree / "modules")
-    (tree / "modules/order").write_text("".join(file.name + "\n" for file in order))
+    order = [copy_module(file, tree / "modules")
+             for file in module_files(work, version, BOOT_MODULES)]
+    (tree / "modules/order").write_text("".join(f"{name}\n" for name in order))
     shutil.copy(INITRAMFS_SCRIPT, tree / "init")
     (tree / "init").chmod(0o755)
     names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
@@ -142,23 +171,24 @@ def make_initramfs(work, version):
                        stdout=archive, check=True)
 
 
-def build(say):
+def build(say, suite):
     """The folder with FILES, built if need be; `say` is told when that takes its minutes."""
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
-    image = root / recipe_hash()
+    image = root / recipe_hash(suite)
     # Two runs at once build one image.
     with open(root / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if image.exists():
             return image
-        say("building the guest from Debian packages, once: a few minutes")
+        say(f"building the guest from packages of Debian {suite}, once: a few minutes")
         work = root / f"{image.name}.building"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
+        make_root(work, suite)
         version = unpack_kernel(work)
         extract_vmlinux(work / f"kernel/boot/vmlinuz-{version}", work / "vmlinux")
-        make_root(work, version)
+        make_disk(work, version)
         make_initramfs(work, version)
         done = root / f"{image.name}.done"
         shutil.rmtree(done, ignore_errors=True)

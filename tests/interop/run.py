@@ -1,16 +1,18 @@
 """Tests Pollux against Linux's soft-RoCE in a virtual machine.
 
-usage: tools/dev interop [--all | --once | --nightly] [--list] [--json] [--port KIND] [--keep]
-                         [CASE...]
+usage: tools/dev interop [--all | --once | --nightly] [--list] [--json] [--port KIND]
+                         [--guest RELEASE] [--keep] [CASE...]
 
 CASE is a name or a pattern such as 'rping-*'. Without any, all cases except the slow ones run in
 every direction, each direction over another kind of port. With --all, or if cases are named, they
 run in every direction over every kind of port; with --all also over NICs, in a second guest. With
 --once, which every change must pass, each case runs in one direction and over one kind of port, in
 turn. With --nightly, the plain run, each slow case in one direction and over one kind of port, and
-each case of NICs in one direction over one NIC, which change with the number of commits. A case
-counts only if its capture shows the frames that it is named after. Needs root. Ends with the line
-`N passed, N failed` (and `, N skipped`); the exit status is 0 only if nothing failed.
+each case of NICs in one direction over one NIC, which change with the number of commits. The guest
+is of Debian 12 (bookworm), or of Debian 13 (trixie) with --guest trixie; with --nightly it changes
+with the number of commits. A case counts only if its capture shows the frames that it is named
+after. Needs root. Ends with the line `N passed, N failed` (and `, N skipped`); the exit status is 0
+only if nothing failed.
 """
 
 import argparse
@@ -46,7 +48,7 @@ TOOLS = {"pollux": "//tools/pollux:pollux", "conformance": "//tests/conformance:
 LIBRARIES = ("libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1", "libpollux_device_file.so",
              "pollux_supervisor")
 NEEDED = ("ip", "tcpdump", "tshark", "qemu-system-x86_64", "debootstrap", "mksquashfs", "cpio",
-          "modprobe")
+          "zstd", "modprobe")
 MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))
 # There is one guest per CPU, which it keeps busy, but not more than this: each takes 1 GiB, and
 # another one of 1 GiB with a NIC.
@@ -69,6 +71,8 @@ def parse_arguments():
     parser.add_argument("--list", action="store_true", help="list the cases and exit")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     parser.add_argument("--port", choices=sorted(network.PORTS), help="use only this kind of port")
+    parser.add_argument("--guest", choices=image.SUITES,
+                        help="the release of the guest's Debian (bookworm)")
     parser.add_argument("--keep", action="store_true", help="keep captures of passed cases, too")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="a name or a pattern")
     return parser.parse_args()
@@ -201,7 +205,7 @@ def end_worker(*_):
     sys.exit(1)
 
 
-def work(number, plan, pipe, tools, built, folder, keep):
+def work(number, plan, pipe, tools, built, built_for_nics, folder, keep):
     """The main function of a worker: a process with a guest, in a network namespace of its own. It
     receives indexes of cases from `pipe`, and None after the last one. It sends ("ready",), then
     ("result", ...) with run_one()'s results for each; or, if it has no guest, ("skipped" or
@@ -216,7 +220,7 @@ def work(number, plan, pipe, tools, built, folder, keep):
         plugger = network.Plugger()
         guest = guests.Guest(built, folder, network.GUEST_TAP,
                              {"init": HERE / "guest_init.sh", "peer": tools["peer"]})
-        nic = nic_guest.NicGuest(built, folder, tools["pollux"].parents[2],
+        nic = nic_guest.NicGuest(built_for_nics, folder, tools["pollux"].parents[2],
                                  HERE / "guest_init.sh", network.BRIDGE)
         try:
             guest.start()
@@ -352,7 +356,8 @@ def make_plan(options, chosen, first=0):
 
 
 def run_all(options, chosen, folder):
-    plan = make_plan(options, chosen, commits() if options.nightly else 0)
+    first = commits() if options.nightly else 0
+    plan = make_plan(options, chosen, first)
     table = Table(options.json, len(plan))
     try:
         if not is_root():
@@ -361,7 +366,13 @@ def run_all(options, chosen, folder):
         if missing:
             raise CaseSkipped(f"not installed: {', '.join(missing)}")
         tools = build_tools(folder / "programs")
-        run_plan(plan, table, tools, image.build(say), folder, options.keep)
+        suite = options.guest or image.SUITES[first % len(image.SUITES)]
+        built = built_for_nics = image.build(say, suite)
+        if any(port.kind in network.NIC_PORTS for _, _, port in plan):
+            built_for_nics = image.build(say, image.NIC_SUITE)
+        if suite != image.SUITES[0]:
+            say(f"the guest is of Debian {suite}")
+        run_plan(plan, table, tools, built, built_for_nics, folder, options.keep)
     except CaseSkipped as skip:
         for one, direction, port in plan:
             table.add(one.name, direction, port.kind, "skipped", 0, str(skip))
