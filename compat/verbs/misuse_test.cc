@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -52,7 +53,7 @@ class MisuseTest : public testing::Test {
     init.cap.max_recv_wr = max_recv_wr;
     return ibv_create_qp(pd_, &init);
   }
-  // That ibv_wr_rdma_write() and ibv_wr_rdma_read() build for.
+  // That ibv_wr_rdma_write(), ibv_wr_rdma_read() and ibv_wr_atomic_write() build for.
   ibv_qp* MakeBuilder() {
     ibv_qp_init_attr_ex init{};
     init.send_cq = init.recv_cq = cq_;
@@ -60,7 +61,8 @@ class MisuseTest : public testing::Test {
     init.qp_type = IBV_QPT_RC;
     init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     init.pd = pd_;
-    init.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ;
+    init.send_ops_flags =
+        IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_WRITE;
     return ibv_create_qp_ex(context_, &init);
   }
   ibv_wc AwaitCompletion() {
@@ -99,6 +101,7 @@ class MisuseTest : public testing::Test {
     ReliablePeer at_same_port = PeerAtSamePort(context_, peer);
     at_same_port.access = IBV_ACCESS_REMOTE_WRITE;
     at_same_port.timeout = timeout;
+    at_same_port.reads = 1;
     ASSERT_EQ(MoveToRts(qp, at_same_port), 0);
   }
   // Moves the two to RTS, each the other's peer.
@@ -342,6 +345,32 @@ TEST_F(MisuseTest, AChainPostsOnlyRequestsBuiltSinceItsStart) {
   }
   EXPECT_EQ(ibv_destroy_qp(writer), 0);
   EXPECT_EQ(ibv_destroy_qp(target), 0);
+}
+
+TEST_F(MisuseTest, AnAtomicWriteTakesItsBytesWhenItIsBuilt) {
+  ibv_qp *writer = MakeBuilder(), *target = MakeQp();
+  ASSERT_TRUE(writer != nullptr && target != nullptr);
+  Join(writer, target);
+  alignas(8) uint64_t word = 0;
+  ibv_mr* mr =
+      ibv_reg_mr(pd_, &word, sizeof word, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  ASSERT_NE(mr, nullptr);
+  ibv_qp_ex* const builder = ibv_qp_to_qp_ex(writer);
+  const auto write = [&](uint64_t value, uint64_t remote) {
+    ibv_wr_start(builder);
+    builder->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_atomic_write(builder, mr->rkey, remote, &value);
+    value = 0;
+    return ibv_wr_complete(builder);
+  };
+  const auto remote = reinterpret_cast<uintptr_t>(&word);
+  EXPECT_EQ(write(1, remote + 4), EINVAL);
+  EXPECT_EQ(write(0x0123456789ABCDEF, remote), 0);
+  EXPECT_EQ(AwaitCompletion().opcode, IBV_WC_ATOMIC_WRITE);
+  EXPECT_EQ(std::atomic_ref(word).load(), 0x0123456789ABCDEFu);
+  EXPECT_EQ(ibv_destroy_qp(writer), 0);
+  EXPECT_EQ(ibv_destroy_qp(target), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
 TEST_F(MisuseTest, ARefusedChainPostsNothing) {

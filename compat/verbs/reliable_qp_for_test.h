@@ -27,6 +27,7 @@ struct ReliablePeer {
   ibv_gid gid{};
   uint8_t gid_index = 0;  // of this side's address
   unsigned access = 0;    // ibv_access_flags that the peer gets
+  uint8_t reads = 0;      // READs, atomics and ATOMIC WRITEs at once, in each direction
   // Unanswered requests are repeated after 4.096 us * 2^timeout (67 ms); 0: never.
   uint8_t timeout = 14;
 };
@@ -49,6 +50,7 @@ inline int MoveToRtr(ibv_qp* qp, const ReliablePeer& peer) {
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = IBV_MTU_1024;
   attr.dest_qp_num = peer.qpn;
+  attr.max_dest_rd_atomic = peer.reads;
   attr.min_rnr_timer = 1;  // 10 us
   attr.ah_attr.is_global = 1;
   attr.ah_attr.port_num = 1;
@@ -67,6 +69,7 @@ inline int MoveToRts(ibv_qp* qp, const ReliablePeer& peer) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTS;
   attr.timeout = peer.timeout;
+  attr.max_rd_atomic = peer.reads;
   attr.retry_cnt = attr.rnr_retry = 7;
   constexpr int kToRts = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                          IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;

@@ -43,6 +43,13 @@ void AtomicFetchAdd(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote, uint64_t add)
   if (request != nullptr) request->wr.atomic.compare_add = add;
 }
 
+void AtomicWrite(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote, const void* atomic_wr) {
+  constexpr size_t kBytes = 8;
+  if (BeginRdma(qp, IBV_WR_ATOMIC_WRITE, rkey, remote) == nullptr) return;
+  const ibv_data_buf data{const_cast<void*>(atomic_wr), kBytes};
+  Of(qp)->chain.SetInline(&data, 1);
+}
+
 void BindWindow(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
   ibv_send_wr* request = Begin(qp, IBV_WR_BIND_MW);
   if (request == nullptr) return;
@@ -126,6 +133,7 @@ void SetBuilder(Qp* qp) {
   qp->wr_abort = Abort;
   qp->wr_atomic_cmp_swp = AtomicCmpSwp;
   qp->wr_atomic_fetch_add = AtomicFetchAdd;
+  qp->wr_atomic_write = AtomicWrite;
   qp->wr_bind_mw = BindWindow;
   qp->wr_local_inv = LocalInv;
   qp->wr_rdma_read = RdmaRead;

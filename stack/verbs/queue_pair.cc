@@ -22,6 +22,8 @@ ibv_wc_opcode CompletionOpcode(ibv_wr_opcode opcode) {
       return IBV_WC_COMP_SWAP;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       return IBV_WC_FETCH_ADD;
+    case IBV_WR_ATOMIC_WRITE:
+      return IBV_WC_ATOMIC_WRITE;
     case IBV_WR_BIND_MW:
       return IBV_WC_BIND_MW;
     case IBV_WR_LOCAL_INV:
@@ -47,6 +49,7 @@ bool HasOpcode(ibv_qp_type type, ibv_wr_opcode opcode) {
     case IBV_WR_RDMA_READ:
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
+    case IBV_WR_ATOMIC_WRITE:
     case IBV_WR_SEND_WITH_INV:
       return type == IBV_QPT_RC;
     default:
@@ -160,20 +163,25 @@ QueuePair::~QueuePair() { active_->Remove(this); }
 int QueuePair::CheckSend(const ibv_send_wr& wr, uint64_t* length) const {
   const ibv_qp_cap& cap = init_.cap;
   const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  const bool atomic_write = wr.opcode == IBV_WR_ATOMIC_WRITE;
   SendWqe kind;
   kind.opcode = wr.opcode;
   if (!HasOpcode(type(), wr.opcode) || wr.num_sge < 0 ||
       static_cast<uint32_t>(wr.num_sge) > cap.max_send_sge ||
-      (is_inline && (kind.brings_data() || kind.is_local())) ||
+      (atomic_write ? !is_inline : is_inline && (kind.has_response() || kind.is_local())) ||
       (kind.is_local() && wr.num_sge != 0)) {
     return EINVAL;
   }
   *length = 0;
   for (int i = 0; i < wr.num_sge; ++i) *length += wr.sg_list[i].length;
-  if (*length > kMaxMessage || (is_inline && *length > cap.max_inline_data)) return EINVAL;
+  if (*length > kMaxMessage) return EINVAL;
+  if (is_inline && !atomic_write && *length > cap.max_inline_data) return EINVAL;
   // As rxe. A responder answers a misaligned one by a NAK, which ends the connection.
   if (kind.is_atomic() &&
       (*length != kAtomicBytes || wr.wr.atomic.remote_addr % kAtomicBytes != 0)) {
+    return EINVAL;
+  }
+  if (atomic_write && (*length != kAtomicBytes || wr.wr.rdma.remote_addr % kAtomicBytes != 0)) {
     return EINVAL;
   }
   if (type() == IBV_QPT_UD && (wr.wr.ud.ah == nullptr || *length > PathMtuBytes())) return EINVAL;
@@ -225,6 +233,7 @@ int QueuePair::CheckSends(const ibv_send_wr* wr) const {
   TakeOperands(wr, type(), wqe);
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
     uint8_t* to = &sq_inline_[(sq_tail_ & sq_mask_) * static_cast<size_t>(cap.max_inline_data)];
+    if (wr.opcode == IBV_WR_ATOMIC_WRITE) to = wqe.atomic_write;
     for (int i = 0; i < wr.num_sge; ++i) {
       if (wr.sg_list[i].length == 0) continue;
       std::memcpy(to, reinterpret_cast<const void*>(wr.sg_list[i].addr), wr.sg_list[i].length);

@@ -101,6 +101,7 @@ struct alignas(64) SendWqe {
     struct {
       uint64_t compare_add, swap;
     } atomic = {};
+    uint8_t atomic_write[8];  // the bytes to write
     struct {
       uint64_t address, length;
     } memory;         // for IBV_WR_BIND_MW and kWrRegMr
@@ -139,8 +140,11 @@ struct alignas(64) SendWqe {
   bool is_atomic() const {
     return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   }
-  // Whether it is completed by a response with data rather than by an acknowledgement.
-  bool brings_data() const { return !is_short_send && (opcode == IBV_WR_RDMA_READ || is_atomic()); }
+  // Whether it is completed by a response of its own rather than by an acknowledgement.
+  bool has_response() const {
+    return !is_short_send &&
+           (opcode == IBV_WR_RDMA_READ || is_atomic() || opcode == IBV_WR_ATOMIC_WRITE);
+  }
   // Whether it only changes keys on this side and sends nothing.
   bool is_local() const {
     return !is_short_send &&
@@ -168,7 +172,8 @@ class QueuePair : public EventSource {
            (srq() == nullptr || srq_sge_);
   }
 
-  // Post chains of work requests, as ibv_post_send and ibv_post_recv. Return 0, or an errno with
+  // Post chains of work requests, as ibv_post_send and ibv_post_recv. An IBV_WR_ATOMIC_WRITE takes
+  // its 8 bytes inline, whatever cap.max_inline_data is. Return 0, or an errno with
   // `*bad_wr` at the first request that was not accepted: EINVAL for a wrong state, too many SGEs,
   // an opcode that this queue pair type lacks, or a receive although there is a shared receive
   // queue; ENOMEM if the queue is full. In IBV_QPS_ERR all requests are accepted and flushed, in

@@ -60,6 +60,7 @@ constexpr std::array<OpcodeInfo, kTableSize> MakeTable() {
                                   kHasAeth | kHasAtomicAckEth, false));
   set(kRcCompareSwap, Entry("RC CmpSwap", kRc, O::kAtomic, kOnly, kHasAtomicEth, false));
   set(kRcFetchAdd, Entry("RC FetchAdd", kRc, O::kAtomic, kOnly, kHasAtomicEth, false));
+  set(kRcAtomicWrite, Entry("RC ATOMIC WRITE", kRc, O::kAtomicWrite, kOnly, kHasReth, true));
   set(kRcSendLastInvalidate,
       Entry("RC SEND Last with Invalidate", kRc, O::kSend, kLast, kHasIeth, true));
   set(kRcSendOnlyInvalidate,

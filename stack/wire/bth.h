@@ -38,6 +38,7 @@ enum class Opcode : uint8_t {
   kRcFetchAdd = 0x14,
   kRcSendLastInvalidate = 0x16,
   kRcSendOnlyInvalidate = 0x17,
+  kRcAtomicWrite = 0x1D,
   kUcSendFirst = 0x20,
   kUcSendMiddle = 0x21,
   kUcSendLast = 0x22,
@@ -74,6 +75,7 @@ enum class Operation : uint8_t {
   kAck,
   kAtomic,
   kAtomicAck,
+  kAtomicWrite,  // answered by a READ response without payload
   kCnp
 };
 enum class Transport : uint8_t { kRc, kUc, kUd, kCnp };

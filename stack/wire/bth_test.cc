@@ -12,7 +12,7 @@ namespace {
 TEST(OpcodeTableTest, KnowsExactlyTheDeclaredOpcodes) {
   std::set<int> known;
   for (int i = 0; i <= 0x14; ++i) known.insert(i);
-  known.insert({0x16, 0x17});
+  known.insert({0x16, 0x17, 0x1D});
   for (int i = 0x20; i <= 0x2B; ++i) known.insert(i);
   known.insert({0x64, 0x65, 0x81});
   for (int i = 0; i < 256; ++i) {
@@ -41,6 +41,7 @@ TEST(OpcodeTableTest, HeadersMatchTheOperation) {
     EXPECT_EQ((info->headers & kHasDeth) != 0, info->transport == Transport::kUd);
     EXPECT_EQ((info->headers & kHasReth) != 0,
               info->operation == Operation::kReadRequest ||
+                  info->operation == Operation::kAtomicWrite ||
                   (info->operation == Operation::kWrite && first_or_only));
     EXPECT_EQ((info->headers & kHasAtomicEth) != 0, info->operation == Operation::kAtomic);
     EXPECT_EQ((info->headers & kHasAeth) != 0, info->is_response && info->position != kMiddle);

@@ -284,6 +284,7 @@ void PostSend(const peer_words* words) {
     return peer_error("no such op");
   }
   if (wr.opcode == IBV_WR_BIND_MW) return BindWindow(words, &wr);
+  if (wr.opcode == IBV_WR_ATOMIC_WRITE) wr.send_flags |= IBV_SEND_INLINE;
   if (peer_text(words, "ah", nullptr) != nullptr) {
     // Rdma-core's type in the request, ours behind the pointer.
     wr.wr.ud.ah = program->ahs[static_cast<size_t>(peer_object(words, "ah"))];

@@ -12,14 +12,17 @@ using wire::Opcode;
 
 bool SendDataRequest(const verbs::QueuePair& qp, const SendWqe& wqe, uint32_t begin, uint32_t end,
                      PacketBuilder& builder, PollContext& context) {
+  const bool writes = wqe.opcode == IBV_WR_ATOMIC_WRITE;
   const Opcode opcode = wqe.opcode == IBV_WR_RDMA_READ            ? Opcode::kRcReadRequest
+                        : writes                                  ? Opcode::kRcAtomicWrite
                         : wqe.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? Opcode::kRcCompareSwap
                                                                   : Opcode::kRcFetchAdd;
   const size_t ext_bytes = wqe.is_atomic() ? wire::kAtomicEthBytes : wire::kRethBytes;
   if (!builder.Begin({.opcode = opcode,
                       .psn = wqe.first_psn + begin,
                       .ack_request = true,
-                      .ext_bytes = static_cast<uint8_t>(ext_bytes)},
+                      .ext_bytes = static_cast<uint8_t>(ext_bytes),
+                      .payload_bytes = writes ? wqe.length : 0},
                      context)) {
     return false;
   }
@@ -38,18 +41,23 @@ bool SendDataRequest(const verbs::QueuePair& qp, const SendWqe& wqe, uint32_t be
                     .length = std::min(wqe.length - offset, (end - begin) * mtu)},
                    builder.ext());
   }
+  if (writes) builder.Copy(wqe.atomic_write, wqe.length);
   builder.Finish(context);
   return true;
 }
 
 bool IsResponseTo(const wire::RocePacket& response, const SendWqe& wqe) {
-  return response.info->operation == wire::Operation::kAtomicAck ? wqe.is_atomic()
-                                                                 : wqe.opcode == IBV_WR_RDMA_READ;
+  return response.info->operation == wire::Operation::kAtomicAck
+             ? wqe.is_atomic()
+             : wqe.opcode == IBV_WR_RDMA_READ || wqe.opcode == IBV_WR_ATOMIC_WRITE;
 }
 
 ibv_wc_status PlaceResponse(const wire::RocePacket& response, verbs::QueuePair& qp, uint32_t index,
                             uint32_t packet) {
   const SendWqe& wqe = qp.sq(index);
+  if (wqe.opcode == IBV_WR_ATOMIC_WRITE) {
+    return response.payload_length == 0 ? IBV_WC_SUCCESS : IBV_WC_BAD_RESP_ERR;
+  }
   const uint32_t offset = packet * qp.PathMtuBytes();
   const uint8_t* source = response.payload();
   uint32_t bytes = std::min(qp.PathMtuBytes(), wqe.length - offset);

@@ -108,7 +108,7 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
       !Planted(Fault::kFenceIgnored)) {
     return Step::kWait;
   }
-  return wqe.brings_data() ? SendNextDataRequest(context) : SendNextPacket(context);
+  return wqe.has_response() ? SendNextDataRequest(context) : SendNextPacket(context);
 }
 
 // Once, and in its turn. An invalidation waits for the requests before it, which may name its key.
@@ -136,7 +136,7 @@ RcRequester::Step RcRequester::SendRepairs(PollContext& context, int* budget) {
   for (uint32_t index = qp_->sq_head(); index != qp_->sq_tail(); ++index) {
     const SendWqe& wqe = qp_->sq(index);
     if (!wqe.numbered || !Before(wqe.first_psn, answered_end_)) break;
-    if (wqe.brings_data() && SendRepairsOf(index, context, budget) == Step::kNoBuffer) {
+    if (wqe.has_response() && SendRepairsOf(index, context, budget) == Step::kNoBuffer) {
       return Step::kNoBuffer;
     }
     if (index == cursor_.index()) break;  // it sends the rest again itself
@@ -180,7 +180,7 @@ RcRequester::Step RcRequester::SendOldest(PollContext& context) {
   if (!HasHead() || !Head().numbered || !cursor_.Beyond(una_)) return Step::kWait;
   const SendWqe& wqe = Head();
   const auto packet = static_cast<uint32_t>(Distance(wqe.first_psn, una_));
-  if (wqe.brings_data()) return AskAgain(wqe, packet, context);
+  if (wqe.has_response()) return AskAgain(wqe, packet, context);
   const Step step = SendPacket(qp_->sq_head(), packet, true, context);
   if (step == Step::kFault) Fail(IBV_WC_LOC_PROT_ERR);
   if (step == Step::kSent) {
@@ -455,7 +455,7 @@ void RcRequester::Retire(PollContext& context) {
       continue;
     }
     const Psn end = wqe.first_psn + wqe.packets;
-    if (wqe.brings_data()) {
+    if (wqe.has_response()) {
       while (Before(una_, end) && arrived_.Take(una_)) {
         cursor_.Answered(una_);
         una_ += 1;
@@ -473,7 +473,7 @@ void RcRequester::Retire(PollContext& context) {
 }
 
 void RcRequester::Complete(const SendWqe& wqe, PollContext& context) {
-  if (wqe.brings_data()) {
+  if (wqe.has_response()) {
     qp_->CompleteSend(IBV_WC_SUCCESS, wqe.length);
     return;
   }

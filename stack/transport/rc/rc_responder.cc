@@ -1,6 +1,7 @@
 #include "stack/transport/rc/rc_responder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "stack/base/planted_fault.h"
@@ -90,6 +91,9 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
     case wire::Operation::kAtomic:
       OnAtomic(packet, context);
       break;
+    case wire::Operation::kAtomicWrite:
+      OnAtomicWrite(packet, context);
+      break;
     default:
       Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
   }
@@ -144,19 +148,19 @@ void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
 void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& context) {
   diagnostics_->Count(&Counters::duplicate_request, context.counters);
   const Psn psn = packet.bth.psn;
-  const bool atomic = packet.info->operation == wire::Operation::kAtomic;
-  if (!atomic && packet.info->operation != wire::Operation::kReadRequest) {
+  const wire::Operation operation = packet.info->operation;
+  if (operation == wire::Operation::kSend || operation == wire::Operation::kWrite) {
     // Executed already, whatever it was: acknowledge as far as may be.
     AskForAck(context);
     return;
   }
   ResponderResource* known = resources_.Find(psn);
-  bool repeats = known != nullptr && known->atomic == atomic;
+  bool repeats = known != nullptr && known->operation == operation;
   if (repeats) {
     const auto begin = static_cast<uint32_t>(Distance(known->first_psn, psn));
     uint32_t packets = 1;
     uint16_t cut = 0;
-    if (!atomic) {
+    if (operation == wire::Operation::kReadRequest) {
       const wire::Reth reth = packet.reth();
       const uint32_t mtu = qp_->PathMtuBytes();
       const uint64_t offset = static_cast<uint64_t>(begin) * mtu;
@@ -262,28 +266,46 @@ void RcResponder::OnRead(const wire::RocePacket& packet, PollContext& context) {
     entry->reth = reth;
 }
 
-void RcResponder::OnAtomic(const wire::RocePacket& packet, PollContext& context) {
-  const wire::AtomicEth eth = packet.atomic_eth();
-  if (eth.address % kAtomicBytes != 0 ||
-      (qp_->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) == 0) {
-    Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
-    return;
-  }
+uint64_t* RcResponder::RemoteWord(uint32_t rkey, uint64_t address, int access) {
   uint8_t* at;
-  if (CheckRemote(eth.rkey, eth.address, kAtomicBytes, IBV_ACCESS_REMOTE_ATOMIC, &at) !=
-      memory::AccessResult::kOk) {
+  if (address % kAtomicBytes != 0 || (qp_->attr.qp_access_flags & access) == 0) {
+    Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
+    return nullptr;
+  }
+  if (CheckRemote(rkey, address, kAtomicBytes, access, &at) != memory::AccessResult::kOk) {
     Fatal(wire::kNakRemoteAccess, expected_psn_, IBV_EVENT_QP_ACCESS_ERR);
-    return;
+    return nullptr;
   }
   // An aligned name for memory that is not: the owner of the region chose it so.
   if (reinterpret_cast<uintptr_t>(at) % kAtomicBytes != 0) {
     Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
+    return nullptr;
+  }
+  return reinterpret_cast<uint64_t*>(at);
+}
+
+void RcResponder::OnAtomic(const wire::RocePacket& packet, PollContext& context) {
+  const wire::AtomicEth eth = packet.atomic_eth();
+  uint64_t* word = RemoteWord(eth.rkey, eth.address, IBV_ACCESS_REMOTE_ATOMIC);
+  ResponderResource* entry = word != nullptr ? NewResource(1, context) : nullptr;
+  if (entry == nullptr) return;
+  entry->operation = wire::Operation::kAtomic;
+  entry->original = ExecuteAtomic(packet.bth.opcode, eth, word);
+}
+
+void RcResponder::OnAtomicWrite(const wire::RocePacket& packet, PollContext& context) {
+  const wire::Reth reth = packet.reth();
+  if (reth.length != kAtomicBytes || packet.payload_length != kAtomicBytes) {
+    Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
     return;
   }
-  ResponderResource* entry = NewResource(1, context);
+  uint64_t* word = RemoteWord(reth.rkey, reth.address, IBV_ACCESS_REMOTE_WRITE);
+  ResponderResource* entry = word != nullptr ? NewResource(1, context) : nullptr;
   if (entry == nullptr) return;
-  entry->atomic = true;
-  entry->original = ExecuteAtomic(packet.bth.opcode, eth, reinterpret_cast<uint64_t*>(at));
+  entry->operation = wire::Operation::kAtomicWrite;
+  uint64_t value;  // as in the peer's memory
+  std::memcpy(&value, packet.payload(), sizeof value);
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
 [[gnu::always_inline]] inline void RcResponder::CountMessage() {
@@ -351,8 +373,9 @@ bool RcResponder::Transmit(PollContext& context, int* budget) {
     const auto [resource, response] = resources_.Next();
     if (resource == nullptr) break;
     if (*budget == 0 || context.egress.room() == 0 || context.egress.TurnIsOver()) return true;
-    if (!(resource->atomic ? SendAtomicAck(*resource, *response, context)
-                           : SendReadResponse(*resource, *response, context))) {
+    if (!(resource->operation == wire::Operation::kAtomic
+              ? SendAtomicAck(*resource, *response, context)
+              : SendReadResponse(*resource, *response, context))) {
       return true;
     }
     --*budget;

@@ -97,7 +97,10 @@ class RcResponder {
   void OnDuplicate(const wire::RocePacket& packet, PollContext& context);
   void OnMessage(const wire::RocePacket& packet, PollContext& context);
   void OnRead(const wire::RocePacket& packet, PollContext& context);
+  // The 8 bytes that an atomic or an ATOMIC WRITE names; null after a NAK that ends the connection.
+  uint64_t* RemoteWord(uint32_t rkey, uint64_t address, int access);
   void OnAtomic(const wire::RocePacket& packet, PollContext& context);
+  void OnAtomicWrite(const wire::RocePacket& packet, PollContext& context);
   // Adds a request that is to be remembered and answered. Returns null, and ends the connection, if
   // the peer has more requests outstanding than agreed.
   ResponderResource* NewResource(uint32_t packets, PollContext& context);

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "stack/base/types.h"
+#include "stack/wire/bth.h"
 #include "stack/wire/ext_headers.h"
 
 namespace pollux::transport {
@@ -20,12 +21,12 @@ struct ResponseRange {
   bool active() const { return next != end; }
 };
 
-// A READ or atomic as originally requested.
+// A READ, an atomic or an ATOMIC WRITE as originally requested.
 struct ResponderResource {
   Psn first_psn;
   uint32_t packets = 0;
-  wire::Reth reth;  // of a READ
-  bool atomic = false;
+  wire::Operation operation = wire::Operation::kReadRequest;
+  wire::Reth reth;        // of a READ; the response to an ATOMIC WRITE is that to a READ of nothing
   uint64_t original = 0;  // the original value, for an atomic
   ResponseRange response;
   uint32_t sent = 0;      // packets below this number have been sent

@@ -33,10 +33,10 @@ void SendCursor::MoveTo(Psn psn, Psn una) {
     const int32_t wanted = Distance(wqe.first_psn, psn);
     if (wanted < static_cast<int32_t>(wqe.packets)) {
       packet_ = static_cast<uint32_t>(std::max(wanted, 0));
-      if (begin < packet_ && wqe.brings_data()) Count(wqe, begin, packet_);
+      if (begin < packet_ && wqe.has_response()) Count(wqe, begin, packet_);
       return;
     }
-    if (wqe.brings_data()) Count(wqe, begin, wqe.packets);
+    if (wqe.has_response()) Count(wqe, begin, wqe.packets);
   }
 }
 

@@ -72,7 +72,7 @@ class SendCursor {
   // most past one READ request or atomic.
   void Advance(uint32_t end) {
     const verbs::SendWqe& at = wqe();
-    if (at.brings_data()) Count(at, packet_, end);
+    if (at.has_response()) Count(at, packet_, end);
     packet_ = end;
     if (packet_ < at.packets) return;
     ++index_;

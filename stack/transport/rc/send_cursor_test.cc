@@ -50,7 +50,7 @@ class SendCursorTest : public ::testing::Test {
       wqe.first_psn = next;
       next += wqe.packets;
       for (uint32_t packet = 0; packet < wqe.packets;) {
-        packet = wqe.brings_data() ? cursor_.RequestEnd(wqe, packet) : packet + 1;
+        packet = wqe.has_response() ? cursor_.RequestEnd(wqe, packet) : packet + 1;
         cursor_.Advance(packet);
       }
     }

@@ -113,7 +113,19 @@ struct ibv_qp_init_attr peer_qp_init(const struct peer_words* words) {
 static void make_qp(const struct peer_words* words) {
   struct ibv_qp_init_attr init = peer_qp_init(words);
   struct ibv_qp** qp = &peer_qp[peer_object(words, "n")];
-  *qp = ibv_create_qp(peer_pd(words), &init);
+  if (peer_number(words, "atomic_write", 0) != 0) {
+    struct ibv_qp_init_attr_ex extended = {
+        .send_cq = init.send_cq,
+        .recv_cq = init.recv_cq,
+        .cap = init.cap,
+        .qp_type = init.qp_type,
+        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+        .pd = peer_pd(words),
+        .send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_RDMA_READ};
+    *qp = ibv_create_qp_ex(peer_context, &extended);
+  } else {
+    *qp = ibv_create_qp(peer_pd(words), &init);
+  }
   if (*qp == NULL) return peer_answer(1);
   peer_ok("%u", (*qp)->qp_num);
 }
@@ -201,6 +213,18 @@ static void bind_window(const struct peer_words* words, struct ibv_send_wr* wr) 
   peer_ok("%u", window->rkey);
 }
 
+/* Which only the calls of ibv_wr_start(3) have, on a queue pair made with atomic_write=1. */
+static int post_atomic_write(int qp, const struct ibv_send_wr* wr) {
+  struct ibv_qp_ex* extended = ibv_qp_to_qp_ex(peer_qp[qp]);
+  if (extended == NULL) return EOPNOTSUPP;
+  ibv_wr_start(extended);
+  extended->wr_id = wr->wr_id;
+  extended->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_atomic_write(extended, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr,
+                      (const void*)(uintptr_t)wr->sg_list->addr);
+  return ibv_wr_complete(extended);
+}
+
 static void post_send(const struct peer_words* words) {
   struct ibv_sge sge[PEER_ELEMENTS];
   struct ibv_send_wr wr;
@@ -208,6 +232,10 @@ static void post_send(const struct peer_words* words) {
     return peer_error("no such op");
   }
   if (wr.opcode == IBV_WR_BIND_MW) return bind_window(words, &wr);
+  if (wr.opcode == IBV_WR_ATOMIC_WRITE) {
+    errno = post_atomic_write(peer_object(words, "qp"), &wr);
+    return peer_answer(errno != 0);
+  }
   if (peer_text(words, "ah", NULL) != NULL) wr.wr.ud.ah = peer_ah[peer_object(words, "ah")];
   errno = post(peer_object(words, "qp"), &wr);
   peer_answer(errno != 0);

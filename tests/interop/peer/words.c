@@ -130,6 +130,7 @@ static const struct {
                 {"read", IBV_WR_RDMA_READ},
                 {"cas", IBV_WR_ATOMIC_CMP_AND_SWP},
                 {"fadd", IBV_WR_ATOMIC_FETCH_AND_ADD},
+                {"atomic_write", IBV_WR_ATOMIC_WRITE},
                 {"bind", IBV_WR_BIND_MW},
                 {"local_inv", IBV_WR_LOCAL_INV}};
 
