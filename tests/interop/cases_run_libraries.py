@@ -64,7 +64,8 @@ def fabric(bench, endpoint, provider, loss, *environment):
                         "-p", provider, "-e", endpoint, "-c", "-I", 20, *arguments)
 
         program(passive)
-        passive.wait_for_tcp(FABRIC_PORT)
+        # It opens its port once the client has connected by TCP.
+        passive.wait_for_tcp(FABRIC_PORT, opened=False)
         program(active, active.peer)
         end_well(active, passive)
 
