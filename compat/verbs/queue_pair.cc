@@ -26,7 +26,7 @@ constexpr uint64_t kSendOps =
 
 // As rxe: where the elements of a request fit, so much inline data does, asked for or not.
 uint32_t InlineBytes(const ibv_qp_cap& asked) {
-  const size_t element_bytes = asked.max_send_sge * sizeof(ibv_sge);
+  const size_t element_bytes = std::max(asked.max_send_sge, 1u) * sizeof(ibv_sge);
   return std::max(asked.max_inline_data,
                   static_cast<uint32_t>(std::min<size_t>(element_bytes, verbs::kMaxInline)));
 }

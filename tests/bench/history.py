@@ -38,8 +38,12 @@ def record(commit, report, paths, now):
     for name, section in report.items():
         if not isinstance(section, dict) or not section.get("ratios"):
             continue
+        if not section["verdicts_count"]:
+            print(f"{name}: left out, since its ratios do not count: {section['passes']} passes, "
+                  f"cores {section['cores']}", file=sys.stderr)
+            continue
         core_to_core = section["figures"].get("core to core", {}).get("median")
-        wires[name] = {"core_to_core_ns": core_to_core, "counts": section["verdicts_count"],
+        wires[name] = {"core_to_core_ns": core_to_core, "cores": section["cores"],
                        "ratios": section["ratios"]}
     return {"date": now.strftime("%Y-%m-%d"), "commit": commit,
             "machine": {"processor": processor(), "cpus": len(os.sched_getaffinity(0)),
@@ -50,11 +54,13 @@ def record(commit, report, paths, now):
 
 
 def commit_of(tree):
-    """Returns the short name of the commit that is checked out, if nothing differs from it."""
+    """Returns the short name of the commit that is checked out, if nothing but the history differs
+    from it."""
     def git(*arguments):
         return subprocess.run(["git", "-C", tree, *arguments], stdout=subprocess.PIPE, text=True,
                               check=True).stdout.strip()
-    changed = git("status", "--porcelain", "--untracked-files=no")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":(top)",
+                  ":(top,exclude)docs/performance-history.jsonl")
     if changed:
         raise SystemExit("bench: --record notes the commit that was measured, and these files "
                          f"differ from it; commit or stash them first:\n{changed}")

@@ -53,6 +53,43 @@ double ByTarget(const Json& ratio) {
   return median > 0 ? ratio.at("at_most").get<double>() / median : 0;
 }
 
+// Whether it has everything that History::Add() reads: the library ends the program otherwise.
+bool IsRun(const Json& run) {
+  using Is = bool (Json::*)() const noexcept;
+  const auto has = [](const Json& of, const char* name, Is is) {
+    return of.is_object() && of.contains(name) && (of.at(name).*is)();
+  };
+  const auto has_text = [&has](const Json& of, const char* name) {
+    return has(of, name, &Json::is_string);
+  };
+  if (!has_text(run, "date") || !has_text(run, "commit") ||
+      !has(run, "machine", &Json::is_object) || !has(run, "instructions", &Json::is_object) ||
+      !has(run, "wires", &Json::is_object)) {
+    return false;
+  }
+  const Json& machine = run.at("machine");
+  if (!has_text(machine, "processor") || !has_text(machine, "kernel") ||
+      !has(machine, "cpus", &Json::is_number)) {
+    return false;
+  }
+  for (const auto& [name, count] : run.at("instructions").items()) {
+    if (!count.is_number()) return false;
+  }
+  for (const auto& [wire, of] : run.at("wires").items()) {
+    if (!has_text(of, "cores") || !of.contains("core_to_core_ns") ||
+        !has(of, "ratios", &Json::is_object)) {
+      return false;
+    }
+    for (const auto& [name, ratio] : of.at("ratios").items()) {
+      if (!has(ratio, "median", &Json::is_number)) return false;
+      for (const char* target : {"at_least", "at_most"}) {
+        if (ratio.contains(target) && !ratio.at(target).is_number()) return false;
+      }
+    }
+  }
+  return true;
+}
+
 struct History {
   tools::PageTable runs{
       "Runs", {"run", "date", "commit", "processor", "CPUs", "kernel", "core to core"}, {}};
@@ -72,7 +109,8 @@ struct History {
       }
       for (const auto& [name, ratio] : of.at("ratios").items()) {
         if (!ratio.contains("at_least") && !ratio.contains("at_most")) continue;
-        ratios[wire].Add(name, number, ByTarget(ratio));
+        ratios[absl::StrCat(wire, ", cores ", of.at("cores").get<std::string>())].Add(
+            name, number, ByTarget(ratio));
       }
     }
     runs.rows.push_back({absl::StrCat(number), run.at("date"), run.at("commit"),
@@ -98,8 +136,8 @@ absl::StatusOr<tools::Page> HistoryPage(absl::string_view lines) {
     ++at;
     if (line.empty()) continue;
     const Json run = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-    if (run.is_discarded()) {
-      return absl::InvalidArgumentError(absl::StrCat("line ", at, " is not JSON"));
+    if (!IsRun(run)) {
+      return absl::InvalidArgumentError(absl::StrCat("line ", at, " is no run of the benchmark"));
     }
     history.Add(run, ++number);
   }

@@ -8,6 +8,10 @@
 set -euo pipefail
 
 bench=$1 directory=$2
+if ldd "$bench" | grep "not found"; then
+  echo "portable.sh: these libraries of $bench are missing" >&2
+  exit 1
+fi
 mkdir -p "$directory/lib"
 cp --dereference "$bench" "$directory/bench"
 chmod u+w "$directory/bench"

@@ -64,7 +64,7 @@ def fabric(bench, endpoint, provider, loss, *environment):
                         "-p", provider, "-e", endpoint, "-c", "-I", 20, *arguments)
 
         program(passive)
-        # It opens its port once the client has connected by TCP.
+        # It opens its device when the client has connected by TCP.
         passive.wait_for_tcp(FABRIC_PORT, opened=False)
         program(active, active.peer)
         end_well(active, passive)

@@ -77,7 +77,7 @@ class Guest(Machine):
             self.kill_scripts(Deadline(20))
             self.run("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 clsact "
                      "2>/dev/null; ip link del ifb0 2>/dev/null; ip neigh flush all; "
-                     f"ip link set eth0 mtu {mtu}; "
+                     f"ip link set eth0 mtu {mtu} && "
                      f"ip addr replace {ADDRESS6}/64 dev eth0 nodad", Deadline(20))
             self.wait_for_no_cm(Deadline(20))
         except CaseFailure:

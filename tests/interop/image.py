@@ -22,7 +22,7 @@ PACKAGES = ("busybox-static", "fio", "git", "ibverbs-utils", "iproute2", "iputil
             "libfabric-bin", "netbase", "nfs-common", "nfs-kernel-server", "perftest", "procps",
             "rdma-core", "rdmacm-utils", "rpcbind", "ucx-utils")
 # The libraries of Pollux's programs, which run in guests that have a NIC for them. The programs are
-# built on the host, so these guests have its release.
+# built on the host, which must have this release, too.
 NIC_SUITE = "bookworm"
 LIBRARIES = ("libabsl20220623", "libatomic1", "libbpf1", "libbsd0", "libcivetweb1", "libelf1",
              "libisal2", "libnuma1", "libpcap0.8", "libprometheus-cpp-core1.0", "libsodium23",

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stack/transport/test_pair.h"
+#include "stack/wire/bth.h"
 #include "stack/wire/ext_headers.h"
 #include "stack/wire/icrc.h"
 
@@ -72,18 +73,18 @@ TEST_F(RcAtomicWriteTest, WritesEightBytesAndIsAnsweredByAReadResponse) {
 
 // Each single frame is lost once, in turn: all are executed in order.
 TEST_F(RcAtomicWriteTest, SurvivesTheLossOfAnyFrame) {
-  for (int lost = 0; lost < 12; ++lost) {
-    int count = 0;
+  for (uint64_t lost = 0; lost < 12; ++lost) {
+    uint64_t count = 0;
     pair_.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {
       return count++ == lost ? PacketAction::kDrop : PacketAction::kDeliver;
     };
-    for (uint64_t i = 1; i <= 4; ++i) ASSERT_EQ(Post(i, 100 + i), 0);
+    for (uint64_t i = 1; i <= 4; ++i) ASSERT_EQ(Post(i, 100 * lost + i), 0);
     pair_.a.PostSend(IBV_WR_RDMA_READ, 5, pair_.a.memory.data(), 8, Remote(), pair_.b.key);
     pair_.RunToEnd();
     const std::vector<ibv_wc> all = pair_.a.Poll();
     ASSERT_EQ(all.size(), 5u) << "frame " << lost;
     for (const ibv_wc& wc : all) ASSERT_EQ(wc.status, IBV_WC_SUCCESS) << "frame " << lost;
-    EXPECT_EQ(Load(pair_.a), 104u) << "frame " << lost;
+    EXPECT_EQ(Load(pair_.a), 100 * lost + 4) << "frame " << lost;
   }
   EXPECT_GT(pair_.b.counters.duplicate_request, 0u);
 }
@@ -155,15 +156,18 @@ TEST_F(RcAtomicWriteTest, AnAlignedIovaOfMisalignedMemoryIsRefused) {
   ExpectFailure(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
-// Peers may send what is not taken here. `change` alters the request.
-void ExpectInvalidRequest(void (*change)(wire::Reth& reth)) {
+// Peers may send what is not taken here. `change` alters the request, of whose payload the last
+// `pad` bytes do not count.
+void ExpectInvalidRequest(void (*change)(wire::Reth& reth), uint8_t pad = 0) {
   TestPair pair;
-  pair.hook = [change](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+  pair.hook = [change, pad](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
     if (!from_a) return PacketAction::kDeliver;
     auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
     wire::Reth reth = packet.reth();
     change(reth);
-    wire::EmitReth(reth, bytes + (packet.ext(wire::kHasReth) - bytes));
+    uint8_t* ext = bytes + (packet.ext(wire::kHasReth) - bytes);
+    wire::EmitReth(reth, ext);
+    ext[wire::bth_fields::kFlags - wire::kBthBytes] |= pad << wire::bth_fields::kPadShift;
     wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
     return PacketAction::kDeliver;
   };
@@ -186,6 +190,10 @@ TEST(RcAtomicWriteRequestTest, AMisalignedAddressIsRefused) {
 
 TEST(RcAtomicWriteRequestTest, AnotherLengthIsRefused) {
   ExpectInvalidRequest([](wire::Reth& reth) { reth.length = 12; });
+}
+
+TEST(RcAtomicWriteRequestTest, ShorterPayloadThanItSaysIsRefused) {
+  ExpectInvalidRequest([](wire::Reth&) {}, 3);
 }
 
 TEST(RcAtomicWriteRequestTest, UnreliableConnectionsDoNotHaveIt) {

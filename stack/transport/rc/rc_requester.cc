@@ -302,7 +302,9 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
   const Psn psn = packet.bth.psn;
   if (!HasHead() || Before(psn, una_) || !Before(psn, max_sent_)) {
     // An answer to what was answered already, or to what was never asked.
-    rtt_.AnsweredAgain(psn);
+    const bool nak =
+        packet.info->operation == wire::Operation::kAck && !wire::IsAck(packet.aeth().syndrome);
+    if (!nak && Before(psn, una_)) rtt_.AnsweredAgain(psn);
     diagnostics_->Count(Drop::kUnexpectedResponse, context.counters);
     return;
   }

@@ -1,5 +1,5 @@
 // The responder side of a reliable connection: executes and acknowledges requests, and sends the
-// responses to READs and atomics.
+// responses to READs and atomics. An ATOMIC WRITE counts as an atomic here and in the files beside.
 #ifndef POLLUX_STACK_TRANSPORT_RC_RC_RESPONDER_H_
 #define POLLUX_STACK_TRANSPORT_RC_RC_RESPONDER_H_
 

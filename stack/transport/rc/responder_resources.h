@@ -26,7 +26,8 @@ struct ResponderResource {
   Psn first_psn;
   uint32_t packets = 0;
   wire::Operation operation = wire::Operation::kReadRequest;
-  wire::Reth reth;        // of a READ; the response to an ATOMIC WRITE is that to a READ of nothing
+  // Of a READ. An ATOMIC WRITE has the response of a READ of length 0.
+  wire::Reth reth;
   uint64_t original = 0;  // the original value, for an atomic
   ResponseRange response;
   uint32_t sent = 0;      // packets below this number have been sent

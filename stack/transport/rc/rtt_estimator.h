@@ -22,8 +22,9 @@ class RttEstimator {
     started_ns_ = now_ns;
   }
   void Cancel() { started_ns_ = kNever; }
-  // [begin, end) is sent again. The first response may then belong to either transmission (Karn's
-  // algorithm); a second one says that it was the first transmission's.
+  // After a retransmission, the first response to [begin, end) may belong to either transmission
+  // (Karn's algorithm). If a second one comes, the first one most likely belonged to the first
+  // transmission.
   void SentAgain(Psn begin, Psn end) {
     if (started_ns_ != kNever && !Before(psn_, begin) && Before(psn_, end)) sent_again_ = true;
   }
@@ -40,12 +41,13 @@ class RttEstimator {
       Add(sample);
     }
   }
-  // A response to `psn` came once more. If the path has become slower than the wait for
-  // retransmissions, everything is sent again, and only this measures the round trip.
+  // A further response came, up to `psn`. If the path has become slower than the wait for
+  // retransmissions, everything is sent again, and nothing else measures the round trip.
   void AnsweredAgain(Psn psn) {
-    if (ambiguous_ns_ == 0 || psn != ambiguous_psn_) return;
-    Add(ambiguous_ns_);
-    ambiguous_ns_ = 0;
+    if (ambiguous_ns_ == 0 || Before(psn, ambiguous_psn_)) return;
+    // A peer that stood still once must not make the next losses last as long.
+    const uint64_t most = 4 * std::max(most_ns(), kUsualNs);
+    Add(smoothed_ns_ == 0 ? ambiguous_ns_ : std::min(ambiguous_ns_, most));
   }
 
   // 0 until measured.
@@ -55,8 +57,10 @@ class RttEstimator {
 
  private:
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+  static constexpr uint64_t kUsualNs = 500'000;  // a network's round trip is hardly longer
 
   void Add(uint64_t sample) {
+    ambiguous_ns_ = 0;
     if (smoothed_ns_ == 0) {
       smoothed_ns_ = std::max<uint64_t>(sample, 1);
       deviation_ns_ = sample / 2;

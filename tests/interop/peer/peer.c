@@ -213,7 +213,7 @@ static void bind_window(const struct peer_words* words, struct ibv_send_wr* wr) 
   peer_ok("%u", window->rkey);
 }
 
-/* Which only the calls of ibv_wr_start(3) have, on a queue pair made with atomic_write=1. */
+/* ibv_post_send() has no ATOMIC WRITE. The queue pair must be made with atomic_write=1. */
 static int post_atomic_write(int qp, const struct ibv_send_wr* wr) {
   struct ibv_qp_ex* extended = ibv_qp_to_qp_ex(peer_qp[qp]);
   if (extended == NULL) return EOPNOTSUPP;
