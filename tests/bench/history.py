@@ -47,7 +47,7 @@ def record(commit, report, paths, now):
                        "ratios": section["ratios"]}
     return {"date": now.strftime("%Y-%m-%d"), "commit": commit,
             "machine": {"processor": processor(), "cpus": len(os.sched_getaffinity(0)),
-                        "kernel": platform.release()},
+                        "kernel": platform.release().partition("-")[0]},
             "passes": report["passes"],
             "instructions": {name: round(count) for name, count in paths.items()},
             "wires": wires}
