@@ -154,6 +154,7 @@ absl::StatusOr<tools::Page> HistoryPage(absl::string_view lines) {
   page.lead =
       "One run a point, oldest first; the table says on which machine. Times are not comparable "
       "between machines, so there are only ratios within a run and counted instructions.";
+  page.conditions = {{"runs", absl::StrCat(number)}};
   tools::PageSection runs{.title = "Instructions"};
   history.relative.Draw(
       chart("Instructions per message, by path", "Relative to the first run: lower is better.",
