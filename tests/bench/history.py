@@ -29,7 +29,7 @@ def processor():
 
 
 def record(commit, report, paths, now):
-    """Returns what is appended for a report of `bench --json`.
+    """Returns the record of a run, made from its report by `bench --json`.
 
     paths: {name: instructions per message}. Only the ratios are taken from the report, and the
     distance of the cores.

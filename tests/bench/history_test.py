@@ -60,6 +60,11 @@ class HistoryTest(unittest.TestCase):
         git("add", "file")
         git("commit", "-m", "m")
         self.assertRegex(history.commit_of(self.directory), "^[0-9a-f]{12}$")
+        # The records of earlier runs that are not committed yet do not count as a difference.
+        (self.directory / "docs").mkdir()
+        (self.directory / "docs/performance-history.jsonl").write_text("{}")
+        git("add", "docs")
+        history.commit_of(self.directory)
         file.write_text("b")
         with self.assertRaisesRegex(SystemExit, "file"):
             history.commit_of(self.directory)

@@ -70,6 +70,25 @@ TEST(RttEstimatorTest, WhatIsSentAgainIsASampleOnceBothAreAnswered) {
   EXPECT_EQ(rtt.smoothed_ns(), after_ns);
 }
 
+// A responder answers a duplicate with its newest PSN.
+TEST(RttEstimatorTest, AResponseToALaterPsnIsASecondOneToo) {
+  RttEstimator rtt = Measured(10'000);
+  rtt.Start(Psn(5), 0);
+  rtt.SentAgain(Psn(5), Psn(8));
+  rtt.Answered(Psn(8), 2'000'000);
+  rtt.AnsweredAgain(Psn(7));
+  EXPECT_GT(rtt.most_ns(), 1'000'000u);
+}
+
+TEST(RttEstimatorTest, AStandstillIsASampleOfAFewMillisecondsAtMost) {
+  RttEstimator rtt = Measured(10'000);
+  rtt.Start(Psn(5), 0);
+  rtt.SentAgain(Psn(5), Psn(6));
+  rtt.Answered(Psn(6), 1'000'000'000);
+  rtt.AnsweredAgain(Psn(5));
+  EXPECT_LT(rtt.most_ns(), 3'000'000u);
+}
+
 TEST(RttEstimatorTest, OnlyWhatIsSentAgainIsAmbiguous) {
   RttEstimator rtt = Measured(10'000);
   rtt.Start(Psn(5), 0);
