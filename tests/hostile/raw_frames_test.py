@@ -61,6 +61,9 @@ class HostileFramesTest(Victim):
         yield wire.bth(wire.RC_ACKNOWLEDGE, to, psn) + struct.pack("!I", 31 << 24 | 5)
         yield wire.bth(wire.RC_COMPARE_SWAP, to, psn) + struct.pack("!QIQQ", 0x1000, 1, 2, 3)
         yield wire.bth(wire.RC_FETCH_ADD, to, psn) + struct.pack("!QIQQ", 0x1001, 1, 2, 3)
+        for address, size in ((0x1000, 8), (0x1001, 8), (0x1000, 4), (0x1000, 0)):
+            yield (wire.bth(wire.RC_ATOMIC_WRITE, to, psn) + wire.reth(address, 0x1234, 8)
+                   + bytes(size))
 
     def test_service_survives_any_opcode_to_any_queue_pair(self):
         """Sends all 256 opcodes to a connection's queue pair, to another number, to queue pairs 0

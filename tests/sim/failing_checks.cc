@@ -57,13 +57,13 @@ void FailingEnd::OnSendCompletion(const ibv_wc& wc) {
   }
 }
 
-// What an atomic finds: the sum of those before it.
+// What an atomic finds.
 void FailingEnd::WordBefore(const FailingMessage& message, uint8_t (&bytes)[8]) const {
-  uint64_t sum = 0;
+  uint64_t word = 0;
   for (const FailingMessage* other = messages_.data(); other != &message; ++other) {
-    if (other->is_atomic()) sum += other->add;
+    word = other->WordAfter(word);
   }
-  std::memcpy(bytes, &sum, 8);
+  std::memcpy(bytes, &word, 8);
 }
 
 void FailingEnd::OnSent(const FailingMessage& message) {
@@ -172,16 +172,16 @@ void FailingEnd::SettleMemory() {
     if (!certain) CheckUnfinished(messages_[i]);
   }
   if (!reliable()) return;
-  // How many of its atomics were executed: all that it knows of, perhaps some more.
+  // How many of its atomics and ATOMIC WRITEs were executed: all that it knows of, perhaps more.
   Arena& theirs = *peer_->arena_;
-  uint64_t sum = 0, word;
+  uint64_t expected = 0, word;
   std::memcpy(&word, theirs.at(peer_->word_), 8);
   bool known = false;
   for (size_t i = 0; i < posted_; ++i) {
-    known |= i >= succeeded_ && sum == word;
-    if (messages_[i].is_atomic()) sum += messages_[i].add;
+    known |= i >= succeeded_ && expected == word;
+    expected = messages_[i].WordAfter(expected);
   }
-  known |= sum == word;
+  known |= expected == word;
   if (!known) Violate("the word that atomics change has a value that it never had");
   theirs.Expect(peer_->word_, theirs.at(peer_->word_), 8);
   if (!peer_->host_.overran() && peer_->received_ < ReceivesSentFor(succeeded_)) {

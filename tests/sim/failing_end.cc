@@ -18,9 +18,9 @@ constexpr uint32_t kQkey = 0x1BADCAFE;
 
 ibv_wr_opcode DrawOpcode(Random& random, ibv_qp_type type) {
   // In the order in which the types have them: UD the first two, UC the first four.
-  constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_SEND,       IBV_WR_SEND_WITH_IMM,
-                                        IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
-                                        IBV_WR_RDMA_READ,  IBV_WR_ATOMIC_FETCH_AND_ADD};
+  constexpr ibv_wr_opcode kOpcodes[] = {
+      IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,        IBV_WR_RDMA_WRITE,  IBV_WR_RDMA_WRITE_WITH_IMM,
+      IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_WRITE};
   return kOpcodes[random.Below(type == IBV_QPT_UD   ? 2
                                : type == IBV_QPT_UC ? 4
                                                     : std::size(kOpcodes))];
@@ -52,10 +52,11 @@ void FailingEnd::Draw(int messages, uint32_t max_length, SimulatedFault fault) {
   for (int i = 0; i < messages; ++i) {
     FailingMessage message;
     message.opcode = DrawOpcode(random_, type_);
-    message.length = message.is_atomic() ? 8 : static_cast<uint32_t>(random_.Below(max_length + 1));
+    message.length =
+        message.changes_word() ? 8 : static_cast<uint32_t>(random_.Below(max_length + 1));
     message.immediate = random_.Next32();
     message.signaled = random_.Chance(0.7) || i + 1 == messages;
-    message.add = random_.Next64();
+    message.value = random_.Next64();
     messages_.push_back(message);
   }
   fault_ = fault;
@@ -77,7 +78,7 @@ void FailingEnd::LayOut(FailingEnd& peer, unsigned arena_slot) {
   end_ += peer.messages_.size() * (ReceiveBytes() + kReceiveGapBytes);
   target_start_ = end_ += kGuardBytes;
   for (FailingMessage& message : peer.messages_) {
-    if (!message.is_atomic() && message.opcode != IBV_WR_SEND &&
+    if (!message.changes_word() && message.opcode != IBV_WR_SEND &&
         message.opcode != IBV_WR_SEND_WITH_IMM) {
       Reserve(message.length, &message.remote);
     }
@@ -217,9 +218,13 @@ int FailingEnd::Post(const FailingMessage& message) {
     wr.wr.ud = {.ah = ah_, .remote_qpn = peer_->qpn_.value, .remote_qkey = kQkey};
   } else if (message.is_atomic()) {
     wr.wr.atomic = {.remote_addr = peer_->Address(peer_->word_),
-                    .compare_add = message.add,
+                    .compare_add = message.value,
                     .swap = 0,
                     .rkey = key};
+  } else if (message.is_atomic_write()) {
+    sge = {reinterpret_cast<uint64_t>(&message.value), sizeof message.value, 0};
+    wr.send_flags |= IBV_SEND_INLINE;
+    wr.wr.rdma = {.remote_addr = peer_->Address(peer_->word_), .rkey = key};
   } else {
     wr.wr.rdma = {.remote_addr = peer_->Address(message.remote), .rkey = key};
   }

@@ -90,17 +90,23 @@ struct FailingMessage {
   uint32_t length = 0;
   uint32_t immediate = 0;
   bool signaled = true;
-  size_t local = 0;   // offset in the sender's arena
-  size_t remote = 0;  // offset in the peer's arena, for WRITE and READ
-  uint64_t add = 0;   // for a fetch-and-add
+  size_t local = 0;    // offset in the sender's arena
+  size_t remote = 0;   // offset in the peer's arena, for WRITE and READ
+  uint64_t value = 0;  // what a fetch-and-add adds, or an ATOMIC WRITE writes
   bool received = false;
 
   bool is_write() const {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }
   bool is_atomic() const { return opcode == IBV_WR_ATOMIC_FETCH_AND_ADD; }
+  bool is_atomic_write() const { return opcode == IBV_WR_ATOMIC_WRITE; }
+  bool changes_word() const { return is_atomic() || is_atomic_write(); }
+  // The word at the peer after this message, if it was `word` before.
+  uint64_t WordAfter(uint64_t word) const {
+    return is_atomic() ? word + value : is_atomic_write() ? value : word;
+  }
   bool takes_receive() const {
-    return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ && !is_atomic();
+    return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ && !changes_word();
   }
   bool has_immediate() const {
     return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;

@@ -23,13 +23,12 @@ RcOperation DrawOperation(Random& random, ibv_wr_opcode opcode, uint32_t max_len
     operation.signaled = random.Chance(0.5);
     return operation;
   }
-  operation.length = operation.is_atomic() ? 8 : DrawLength(random, max_length);
+  operation.length = operation.changes_word() ? 8 : DrawLength(random, max_length);
   if (random.Chance(0.2)) operation.flags |= IBV_SEND_FENCE;
   if (random.Chance(0.2)) operation.flags |= IBV_SEND_SOLICITED;
-  if (operation.length <= kRcInline && opcode != IBV_WR_RDMA_READ && !operation.is_atomic() &&
-      random.Chance(0.3)) {
-    operation.flags |= IBV_SEND_INLINE;
-  }
+  const bool may_be_inline = operation.length <= kRcInline && opcode != IBV_WR_RDMA_READ &&
+                             !operation.changes_word() && random.Chance(0.3);
+  if (may_be_inline || operation.is_atomic_write()) operation.flags |= IBV_SEND_INLINE;
   operation.immediate = random.Next32();
   operation.signaled = random.Chance(0.7);
   operation.receive_size = opcode == IBV_WR_RDMA_WRITE_WITH_IMM
@@ -43,12 +42,14 @@ ibv_wr_opcode OneOf(Random& random, const ibv_wr_opcode (&opcodes)[N]) {
   return opcodes[random.Below(N)];
 }
 
-// The atomics of one queue pair are executed in the order posted: what each finds is known.
-void DrawAtomic(Random& random, RcOperation& operation, uint64_t (&words)[kRcWords]) {
+// What changes the words is executed in the order posted: what each request finds is known.
+void DrawWord(Random& random, RcOperation& operation, uint64_t (&words)[kRcWords]) {
   operation.word = static_cast<uint32_t>(random.Below(kRcWords));
   uint64_t& word = words[operation.word];
   operation.found = word;
-  if (operation.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+  if (operation.is_atomic_write()) {
+    word = random.Next64();
+  } else if (operation.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
     operation.compare_add = random.Next64();
     word += operation.compare_add;
   } else {
@@ -65,9 +66,9 @@ void DrawOrdinary(Random& random, int count, uint32_t max_length, RcSequence& se
     const ibv_wr_opcode opcode =
         OneOf(random, {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
                        IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
-                       IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_INV});
+                       IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_WRITE, IBV_WR_SEND_WITH_INV});
     RcOperation operation = DrawOperation(random, opcode, max_length, i);
-    if (operation.is_atomic()) DrawAtomic(random, operation, words);
+    if (operation.changes_word()) DrawWord(random, operation, words);
     sequence.operations.push_back(std::move(operation));
   }
 }

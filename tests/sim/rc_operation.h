@@ -43,8 +43,8 @@ struct RcOperation {
   uint32_t receive_size = 0;  // size of that buffer
   int flags = 0;              // ibv_send_flags besides IBV_SEND_SIGNALED
   uint32_t invalidate = 0;    // the peer's key to invalidate, if it is not that of an exposure
-  // For an atomic: the number of the peer's word, the operands, and the expected values of the word
-  // before and after.
+  // For an atomic or ATOMIC WRITE: the number of the peer's word, an atomic's operands, and the
+  // expected values of the word before and after.
   uint32_t word = 0;
   uint64_t compare_add = 0, swap = 0;
   uint64_t found = 0, left = 0;
@@ -63,11 +63,14 @@ struct RcOperation {
   bool is_atomic() const {
     return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   }
+  bool is_atomic_write() const { return opcode == IBV_WR_ATOMIC_WRITE; }
+  bool changes_word() const { return is_atomic() || is_atomic_write(); }
   bool is_write() const {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }
   bool takes_receive() const {
-    return !is_local() && !is_atomic() && opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ;
+    return !is_local() && !changes_word() && opcode != IBV_WR_RDMA_WRITE &&
+           opcode != IBV_WR_RDMA_READ;
   }
   bool has_immediate() const {
     return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;

@@ -135,7 +135,7 @@ void RcSide::Register() {
                 .value();
   words_ = worker
                .RegMr(pd_, arena_->at(words_start_), 8 * kRcWords,
-                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_REMOTE_WRITE)
                .value();
 }
 
@@ -259,6 +259,13 @@ int RcSide::PostTransfer(const RcOperation& operation, int flags) {
                     .compare_add = operation.compare_add,
                     .swap = operation.swap,
                     .rkey = peer_->words_.key};
+  }
+  if (operation.is_atomic_write()) {
+    elements = {{reinterpret_cast<uint64_t>(&operation.left), sizeof operation.left, 0}};
+    wr.sg_list = elements.data();
+    wr.num_sge = 1;
+    wr.wr.rdma.remote_addr = peer_->Address(peer_->words_start_ + 8 * operation.word);
+    wr.wr.rdma.rkey = peer_->words_.key;
   }
   if (operation.is_write() || operation.opcode == IBV_WR_RDMA_READ) {
     wr.wr.rdma.remote_addr = peer_->Address(operation.remote);
@@ -400,11 +407,11 @@ void RcSide::OnSent(const RcOperation& operation) {
     if (!arena_->HoldsWhatIsExpected(operation.local, operation.length)) {
       Violate("READ brought wrong bytes");
     }
-  } else if (operation.is_atomic()) {
+  } else if (operation.changes_word()) {
     const auto bytes = [](const uint64_t& value) {
       return reinterpret_cast<const uint8_t*>(&value);
     };
-    arena_->Expect(operation.local, bytes(operation.found), 8);
+    if (operation.is_atomic()) arena_->Expect(operation.local, bytes(operation.found), 8);
     if (!arena_->HoldsWhatIsExpected(operation.local, 8)) Violate("atomic found a wrong value");
     peer_->arena_->Expect(peer_->words_start_ + 8 * operation.word, bytes(operation.left), 8);
   } else if (operation.is_write()) {

@@ -114,7 +114,7 @@ class RcSide : public engine::Poller {
   size_t target_start_ = 0, target_end_ = 0;    // for the peer's WRITEs
   size_t exposed_start_ = 0, exposed_end_ = 0;  // exposed to the peer temporarily
   size_t source_start_ = 0, source_end_ = 0;    // for the peer's READs
-  size_t words_start_ = 0;                      // for the peer's atomics
+  size_t words_start_ = 0;                      // for the peer's atomics and ATOMIC WRITEs
   memory::MemoryRegion local_, target_, exposed_, source_, words_;
   std::vector<ExposedRegion::Kind> object_kinds_;
   std::vector<Object> objects_;

@@ -185,6 +185,7 @@ RcRequester::Step RcRequester::SendOldest(PollContext& context) {
   if (step == Step::kFault) Fail(IBV_WC_LOC_PROT_ERR);
   if (step == Step::kSent) {
     answer_resends_ = true;
+    probed_ns_ = context.now_ns;
     probed_psn_ = una_;
     probed_end_ = max_sent_;
     rtt_.SentAgain(una_, max_sent_);
@@ -528,9 +529,7 @@ void RcRequester::Progress(PollContext& context) {
 // An answer a round trip after the probe is the probe's: what it repeated was lost, and the next
 // loss is looked for sooner. One at another time comes from a peer or machine that stood still.
 void RcRequester::OnProbeAnswered(uint64_t now_ns) {
-  if (probe_deadline_ns_ == kNever) return;  // none is to follow: the time-out decides
-  const uint64_t wait_ns = RetransmissionTimeout::ProbeNs(rtt_, flight_.lowered()) << probes_;
-  const uint64_t after_ns = now_ns - (probe_deadline_ns_ - wait_ns);
+  const uint64_t after_ns = now_ns - probed_ns_;
   if (after_ns >= rtt_.smoothed_ns() / 2 && after_ns <= 2 * rtt_.most_ns()) flight_.OnLoss();
 }
 

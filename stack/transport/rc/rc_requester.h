@@ -185,8 +185,9 @@ class RcRequester {
   // These two hold PSNs of READs and atomics only; for other requests only empty() is checked.
   ReceivedPsnBitmap arrived_;  // of [una_, max_sent_)
   ReadGapTracker repairs_;     // of [una_, answered_end_), and of what was probed
+  uint64_t probed_ns_ = 0;     // when a SEND or WRITE was last used as a probe
   Psn nak_psn_;                // of the last sequence NAK that was acted on
-  Psn probed_psn_;             // of the last SEND or WRITE used as a probe
+  Psn probed_psn_;             // of that request
   Psn probed_end_;             // the end of what was sent before that
   Psn reported_una_;           // una_ at the last TakeProgress()
 };
