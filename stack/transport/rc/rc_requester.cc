@@ -337,6 +337,10 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
   const bool charged = lost && AskForMissing(context);
   if (ack || !qp_->sends()) return;
   if (wire::IsRnrNak(aeth.syndrome)) {
+    // A late copy: its request was executed meanwhile.
+    if (Before(psn, executed_end_)) return;
+    // With the last retry, what is missing is asked for first; the peer repeats the NAK.
+    if (missing && rnr_left_ == 0 && qp_->attr.rnr_retry != 7) return;
     OnRnrNak(aeth.syndrome & 0x1F, psn, context);
     return;
   }
@@ -575,6 +579,7 @@ void RcRequester::FailWhenReached(ibv_wc_status status) {
 }
 
 void RcRequester::Fail(ibv_wc_status status) {
+  if (!HasHead()) return;  // a lost completion has flushed everything meanwhile
   diagnostics_->Failed(status);
   qp_->CompleteSend(status);
   qp_->EnterError();

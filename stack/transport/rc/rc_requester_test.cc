@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "stack/transport/test_pair.h"
 #include "stack/wire/icrc.h"
@@ -368,6 +369,27 @@ TEST(RcRequesterRnrTest, ExhaustedRnrRetriesFailTheRequest) {
   EXPECT_EQ(pair.a.counters.rcvd_rnr_err, 3u);
 }
 
+// It can still be completed: the one that is refused is behind it.
+TEST(RcRequesterRnrTest, ExhaustedRnrRetriesDoNotFailAReadWhoseResponseWasLost) {
+  ibv_qp_attr attr = TestPair::DefaultAttr();
+  attr.rnr_retry = 0;
+  TestPair pair(IBV_QPT_RC, &attr);
+  bool lose = true;
+  pair.hook = [&lose](bool, const wire::RocePacket& packet, rte_mbuf*) {
+    const bool response = packet.info->operation == wire::Operation::kReadResponse;
+    return response && std::exchange(lose, false) ? PacketAction::kDrop : PacketAction::kDeliver;
+  };
+  ASSERT_EQ(pair.a.PostSend(IBV_WR_RDMA_READ, 1, pair.a.memory.data(), 100,
+                            reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key),
+            0);
+  ASSERT_EQ(pair.a.PostSend(IBV_WR_SEND, 2, pair.a.memory.data(), 10), 0);
+  pair.RunToEnd();
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].status, IBV_WC_SUCCESS) << ibv_wc_status_str(all[0].status);
+  EXPECT_EQ(all[1].status, IBV_WC_RNR_RETRY_EXC_ERR) << ibv_wc_status_str(all[1].status);
+}
+
 TEST(RcRequesterRnrTest, RnrRetrySevenRetriesForever) {
   ibv_qp_attr attr = TestPair::DefaultAttr();
   attr.rnr_retry = 7;
@@ -398,6 +420,48 @@ TEST_F(RcRequesterTest, ABadLocalKeyFailsInOrder) {
   EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);
   EXPECT_EQ(all[1].status, IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(all[2].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+// The queue of work requests is empty then: nothing is left that could fail.
+TEST_F(RcRequesterTest, ABadLocalKeyBehindALostCompletionFailsNothingMore) {
+  ASSERT_TRUE(pair_.a.cq.Resize(1).ok());
+  ASSERT_EQ(pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), 8, Remote(), pair_.b.key),
+            0);
+  pair_.RunToEnd();  // its completion fills the queue
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 100);
+  ASSERT_EQ(pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 10), 0);
+  pair_.a.key ^= 0x100;
+  ASSERT_EQ(pair_.a.PostSend(IBV_WR_SEND, 3, pair_.a.memory.data(), 10), 0);
+  pair_.RunToEnd();
+  const verbs::QueuePair& qp = pair_.a.endpoint->qp;
+  EXPECT_EQ(qp.state(), IBV_QPS_ERR);
+  EXPECT_EQ(qp.sq_head(), qp.sq_tail());
+}
+
+TEST_F(RcRequesterTest, ABadReadResponseBehindALostCompletionFailsNothingMore) {
+  ASSERT_TRUE(pair_.a.cq.Resize(1).ok());
+  ASSERT_EQ(pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), 8, Remote(), pair_.b.key),
+            0);
+  pair_.RunToEnd();  // its completion fills the queue
+  pair_.hook = [](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+    if (!from_a && packet.info->operation == wire::Operation::kAck) return PacketAction::kDrop;
+    if (packet.info->operation == wire::Operation::kReadRequest) {
+      auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
+      wire::Reth reth = packet.reth();
+      reth.length = 399;
+      wire::EmitReth(reth, bytes + packet.ext_offset);
+      wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
+    }
+    return PacketAction::kDeliver;
+  };
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 100);
+  ASSERT_EQ(pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 10), 0);
+  ASSERT_EQ(
+      pair_.a.PostSend(IBV_WR_RDMA_READ, 3, pair_.a.memory.data(), 400, Remote(), pair_.b.key), 0);
+  pair_.RunToEnd();
+  const verbs::QueuePair& qp = pair_.a.endpoint->qp;
+  EXPECT_EQ(qp.state(), IBV_QPS_ERR);
+  EXPECT_EQ(qp.sq_head(), qp.sq_tail());
 }
 
 TEST_F(RcRequesterTest, ReadIntoReadOnlyMemoryIsRefused) {
