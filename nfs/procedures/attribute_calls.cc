@@ -61,7 +61,7 @@ SetattrRes Setattr(const CallContext& context, const SetattrArgs& args) {
     status = Nfsstat3::kNotSync;
   } else {
     status = SetAttributes(context, object, args.new_attributes);
-    if (status == Nfsstat3::kOk) status = Settle(object);
+    if (status == Nfsstat3::kOk) status = Settle(context, object);
   }
   SetattrRes result{.status = status};
   (status == Nfsstat3::kOk ? result.resok : result.resfail) = wcc.End(context, object);

@@ -112,6 +112,8 @@ Nfstime3 ToNfstime3(const timespec& time) {
           .nseconds = static_cast<uint32_t>(time.tv_nsec)};
 }
 
+void LoseUncommitted(const CallContext& context) { context.verifier->fetch_add(1); }
+
 Fattr3 AttributesOf(const struct stat& attributes, uint64_t fsid) {
   return {.type = TypeOf(attributes.st_mode),
           .mode = attributes.st_mode & kPermissions,
@@ -173,12 +175,16 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
   return status;
 }
 
-Nfsstat3 Settle(const Fd& object) {
+Nfsstat3 Settle(const CallContext& context, const Fd& object) {
   struct stat now;
   if (fstat(object.get(), &now) != 0) return StatusOfErrno(errno);
   if (!S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode)) return Nfsstat3::kOk;
   const Fd file(open(PathTo(object).c_str(), O_RDONLY | O_CLOEXEC));
-  return file.ok() && fsync(file.get()) == 0 ? Nfsstat3::kOk : StatusOfErrno(errno);
+  if (!file.ok()) return StatusOfErrno(errno);
+  if (fsync(file.get()) == 0) return Nfsstat3::kOk;
+  const Nfsstat3 status = StatusOfErrno(errno);
+  LoseUncommitted(context);
+  return status;
 }
 
 Nfsstat3 OpenFile(const CallContext& context, const Fd& object, bool write, Fd* file) {

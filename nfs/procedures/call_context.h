@@ -57,6 +57,9 @@ class AsCaller {
   bool ok_;
 };
 
+// Changes the verifier: data that any client wrote may be lost.
+void LoseUncommitted(const CallContext& context);
+
 Fattr3 AttributesOf(const struct stat& attributes, uint64_t fsid);
 // Returns nothing if the object is gone or `object` is empty.
 PostOpAttr AttributesOf(const CallContext& context, const Fd& object);
@@ -95,8 +98,9 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
 
 // Writes a change to stable storage, with the server's identity. A call must do this before its
 // reply. Objects other than files and directories are stored with their directory, so this does
-// nothing for them. RFC 1813 sections 4.7 and 4.8
-Nfsstat3 Settle(const Fd& object);
+// nothing for them. A failure loses uncommitted data, since the kernel reports it only once: a
+// later COMMIT would succeed. RFC 1813 sections 4.7 and 4.8
+Nfsstat3 Settle(const CallContext& context, const Fd& object);
 
 // Opens a regular file for reading or writing by the caller. The file's owner may always open it:
 // the client's kernel checked the mode at open, and the mode may have changed since. Callers with

@@ -6,6 +6,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -63,12 +64,19 @@ Nfsstat3 CreateNew(const Fd& directory, const std::string& name, mode_t mode) {
              : StatusOfErrno(errno);
 }
 
-// What remains to be set of an object that was just made with its mode. Owners are root's to set:
-// of others' wishes only the group counts.
+bool IsMember(const Credential& caller, gid_t group) {
+  return caller.gid == group ||
+         std::find(caller.groups.begin(), caller.groups.end(), group) != caller.groups.end();
+}
+
+// What remains to be set of an object that was just made with its mode. As with Linux, an owner or
+// group that the caller may not set is ignored: some clients send the ones that they expect.
 Sattr3 Remaining(const CallContext& context, const Sattr3& wanted) {
   Sattr3 rest = wanted;
   if ((wanted.mode.value_or(0) & kSetIds) == 0) rest.mode.reset();
-  if (context.caller.uid != 0) rest.uid.reset();
+  if (context.caller.uid == 0) return rest;
+  rest.uid.reset();
+  if (rest.gid.has_value() && !IsMember(context.caller, *rest.gid)) rest.gid.reset();
   return rest;
 }
 
@@ -82,8 +90,8 @@ Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::strin
     if (as_caller.ok()) status = context.tree->Lookup(directory, name, &object);
   }
   if (status == Nfsstat3::kOk) status = SetAttributes(context, object, rest);
-  if (status == Nfsstat3::kOk) status = Settle(object);
-  if (status == Nfsstat3::kOk) status = Settle(directory);
+  if (status == Nfsstat3::kOk) status = Settle(context, object);
+  if (status == Nfsstat3::kOk) status = Settle(context, directory);
   if (status != Nfsstat3::kOk) return status;
   told->obj = context.tree->HandleOf(object);
   told->obj_attributes = AttributesOf(context, object);

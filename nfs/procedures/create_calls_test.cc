@@ -68,6 +68,16 @@ TEST_F(CreateCallsTest, SetUserIdBitIsKeptWithANewOwner) {
   EXPECT_EQ(Stat("f").st_mode & 07777, 04755u);
 }
 
+TEST_F(CreateCallsTest, AForeignGroupIsIgnored) {
+  const Sattr3 wanted{.mode = 0700, .gid = kGroup + 1};
+  EXPECT_EQ(MakeNew("f", Createmode3::kGuarded, wanted).status, Nfsstat3::kOk);
+  EXPECT_EQ(Mkdir(context_, {.where = At("d"), .attributes = wanted}).status, Nfsstat3::kOk);
+  for (const char* name : {"f", "d"}) EXPECT_EQ(Stat(name).st_gid, kGroup) << name;
+  context_.caller.groups = {kGroup + 1};
+  EXPECT_EQ(MakeNew("own", Createmode3::kGuarded, wanted).status, Nfsstat3::kOk);
+  EXPECT_EQ(Stat("own").st_gid, kGroup + 1);
+}
+
 TEST_F(CreateCallsTest, ARepeatedExclusiveCreateFindsItsFile) {
   const uint64_t verf = 0x0123456789ABCDEF;
   const CreateRes made = MakeExclusive("f", verf);

@@ -24,9 +24,6 @@ int FlagsOf(StableHow stable) {
   return 0;
 }
 
-// What was to be stored may be lost, whoever wrote it.
-void LoseUncommitted(const CallContext& context) { context.verifier->fetch_add(1); }
-
 }  // namespace
 
 Nfsstat3 DataCall::Begin(const CallContext& context, const ReadArgs& args) {
@@ -72,6 +69,7 @@ Nfsstat3 DataCall::Begin(const CallContext& context, const WriteArgs& args) {
   if (args.count > args.data.bytes.size()) return Nfsstat3::kInval;
   if (args.offset > kMaxFileSize - args.count) return Nfsstat3::kFbig;
   stable_ = args.stable;
+  verifier_ = context.verifier->load();
   transfer_.offset = args.offset;
   transfer_.from = args.data.bytes.first(args.count);
   transfer_.flags = FlagsOf(args.stable);
@@ -82,8 +80,10 @@ Nfsstat3 DataCall::Begin(const CallContext& context, const WriteArgs& args) {
 WriteRes DataCall::EndWrite(const CallContext& context, Nfsstat3 begun, int done) {
   if (begun == Nfsstat3::kOk && done < 0) {
     begun = StatusOfErrno(-done);
-    // With these nothing was taken; after any other, who knows.
-    if (done != -ENOSPC && done != -EDQUOT && done != -EFBIG) LoseUncommitted(context);
+    // With these an UNSTABLE write has taken nothing. A write that is also stored reports the
+    // errors of earlier ones.
+    const bool none_taken = done == -ENOSPC || done == -EDQUOT || done == -EFBIG;
+    if (stable_ != StableHow::kUnstable || !none_taken) LoseUncommitted(context);
   }
   if (begun == Nfsstat3::kOk && done == 0 && !transfer_.from.empty()) begun = Nfsstat3::kIo;
   WriteRes result{.status = begun};
@@ -94,7 +94,7 @@ WriteRes DataCall::EndWrite(const CallContext& context, Nfsstat3 begun, int done
   result.resok = {.file_wcc = wcc_.End(context, object_),
                   .count = static_cast<uint32_t>(done),
                   .committed = stable_,
-                  .verf = context.verifier->load()};
+                  .verf = verifier_};
   return result;
 }
 

@@ -49,6 +49,8 @@ class DataCall {
   WeakCache wcc_;
   Transfer transfer_;
   StableHow stable_ = StableHow::kUnstable;
+  // Of a WRITE, from before the transfer: a failure to store it may be noticed during the transfer.
+  uint64_t verifier_ = 0;
 };
 
 }  // namespace pollux::nfs

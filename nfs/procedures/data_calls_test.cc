@@ -140,6 +140,10 @@ TEST_F(DataCallsTest, AStorageErrorChangesTheWriteVerifier) {
   EXPECT_EQ(verifier_, 7u);
   EXPECT_EQ(Write(Writing("f", 0, "text"), -EIO).status, Nfsstat3::kIo);
   EXPECT_EQ(verifier_, 8u);
+  WriteArgs stable = Writing("f", 0, "text");
+  stable.stable = StableHow::kFileSync;
+  EXPECT_EQ(Write(stable, -ENOSPC).status, Nfsstat3::kNospc);
+  EXPECT_EQ(verifier_, 9u) << "the error may be that of another client's data";
   const CommitArgs args{.file = HandleOf("f")};
   for (const auto& [result, status] :
        {std::pair(0, Nfsstat3::kOk), {-EIO, Nfsstat3::kIo}, {0, Nfsstat3::kOk}}) {
@@ -152,7 +156,16 @@ TEST_F(DataCallsTest, AStorageErrorChangesTheWriteVerifier) {
       EXPECT_EQ(committed.resok.verf, verifier_);
     }
   }
-  EXPECT_EQ(verifier_, 9u);
+  EXPECT_EQ(verifier_, 10u);
+}
+
+// Otherwise the client would take what was lost meanwhile for stored.
+TEST_F(DataCallsTest, AWriteReturnsTheVerifierFromBeforeTheTransfer) {
+  MakeFile("f", "", 0666);
+  DataCall call;
+  ASSERT_EQ(call.Begin(context_, Writing("f", 0, "text")), Nfsstat3::kOk);
+  ++verifier_;
+  EXPECT_EQ(call.EndWrite(context_, Nfsstat3::kOk, 4).resok.verf, 7u);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ RemoveRes Unlink(const CallContext& context, const RemoveArgs& args, int flags) 
       status = StatusOfErrno(errno);
     }
   }
-  if (status == Nfsstat3::kOk) status = Settle(directory);
+  if (status == Nfsstat3::kOk) status = Settle(context, directory);
   RemoveRes result{.status = status};
   (status == Nfsstat3::kOk ? result.resok : result.resfail) = wcc.End(context, directory);
   return result;
@@ -129,8 +129,8 @@ RenameRes Rename(const CallContext& context, const RenameArgs& args) {
   if (!same) to_wcc.Begin(context, to);
   status = RenameBetween(context, args, from, to);
   // Stored with two names it can be, with none not.
-  if (status == Nfsstat3::kOk) status = Settle(to);
-  if (status == Nfsstat3::kOk && !same) status = Settle(from);
+  if (status == Nfsstat3::kOk) status = Settle(context, to);
+  if (status == Nfsstat3::kOk && !same) status = Settle(context, from);
   RenameRes result{.status = status};
   RenameWcc& wcc = status == Nfsstat3::kOk ? result.resok : result.resfail;
   wcc.fromdir_wcc = from_wcc.End(context, from);
@@ -146,7 +146,7 @@ LinkRes Link(const CallContext& context, const LinkArgs& args) {
   WeakCache wcc;
   wcc.Begin(context, directory);
   status = LinkInto(context, args, file, directory);
-  if (status == Nfsstat3::kOk) status = Settle(directory);
+  if (status == Nfsstat3::kOk) status = Settle(context, directory);
   LinkRes result{.status = status};
   LinkWcc& told = status == Nfsstat3::kOk ? result.resok : result.resfail;
   told.file_attributes = AttributesOf(context, file);

@@ -1,5 +1,5 @@
-// What a server does while one of its file systems is frozen: who changes a name there waits in the
-// kernel.
+// A server whose first export is a file system that is frozen, so that who changes a name there
+// waits in the kernel, or that cannot store its data.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sched.h>
@@ -60,18 +60,20 @@ class Frozen {
   pid_t thaws_ = -1;
 };
 
-// The first export is a file system of its own.
+// The first export is a file system of its own, in an image.
 class FrozenTest : public ServerTest {
  protected:
+  // Makes the image, in the folder "images".
+  virtual std::string MakeImage() const { return "truncate -s 64M image && mkfs.ext4 -q image"; }
   void SetUp() override {
     ServerTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     // Where nobody else sees it; it goes with the process.
     const bool own = unshare(CLONE_NEWNS) == 0 &&
                      mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    if (!own || !Shell("truncate -s 64M " + Path("image") + " && mkfs.ext4 -q " + Path("image") +
-                       " && mount -o loop " + Path("image") + " " + Path("a") + " && chmod 0777 " +
-                       Path("a"))) {
+    if (!own || mkdir(Path("images").c_str(), 0700) != 0 ||
+        !Shell("cd " + Path("images") + " && " + MakeImage() + " && mount -o loop " +
+               Path("images/image") + " " + Path("a") + " && chmod 0777 " + Path("a"))) {
       GTEST_SKIP() << "needs mkfs.ext4, loop devices and the right to mount";
     }
     for (const char* name : {"kept", "removed", "renamed"}) {
@@ -81,7 +83,10 @@ class FrozenTest : public ServerTest {
   }
   void TearDown() override {
     // The server that has it open keeps it until it goes.
-    if (!directory_.empty()) umount2(Path("a").c_str(), MNT_DETACH);
+    if (!directory_.empty()) {
+      umount2(Path("a").c_str(), MNT_DETACH);
+      umount2(Path("images").c_str(), MNT_DETACH);
+    }
     ServerTest::TearDown();
   }
 
@@ -169,6 +174,42 @@ TEST_F(FrozenTest, WaitingWritesHoldNoThread) {
   }
   EXPECT_TRUE(RunUntil([&] { return done_ == begun_; }));
   EXPECT_EQ(std::filesystem::file_size(Path("a/kept")), begun_ * data.size());
+}
+
+// The image is larger than the memory that it may take, which is noticed when data is stored.
+class FailedStorageTest : public FrozenTest {
+ protected:
+  std::string MakeImage() const override {
+    return "mount -t tmpfs -o size=4m none " + Path("images") + " && cd " + Path("images") +
+           " && truncate -s 64M image && "
+           "mkfs.ext4 -q -O ^has_journal -N 128 image";
+  }
+};
+
+// The kernel reports a failure to store data once, here to the SETATTR.
+TEST_F(FailedStorageTest, ASetattrThatFailsToStoreChangesTheWriteVerifier) {
+  ASSERT_EQ(chown(Path("a/kept").c_str(), kUser, kUser), 0);
+  StartServer();
+  Client* const client = Connect();
+  const NfsFh3 kept = HandleOf(0, "kept");
+  const std::vector<uint8_t> data(256 << 10, 'x');
+  uint64_t written = 0, committed = 0;
+  for (uint64_t i = 0; i < 32; ++i) {
+    const WriteArgs write{.file = kept,
+                          .offset = i * data.size(),
+                          .count = static_cast<uint32_t>(data.size()),
+                          .stable = StableHow::kUnstable,
+                          .data = {data}};
+    ASSERT_EQ(Run<WriteRes>(client, Procedure::kWrite, write,
+                            [&](const WriteRes& results) { written = results.resok.verf; }),
+              Nfsstat3::kOk);
+  }
+  const SetattrArgs attributes{.object = kept, .new_attributes = {.mode = 0600}};
+  ASSERT_NE(Run<SetattrRes>(client, Procedure::kSetattr, attributes), Nfsstat3::kOk);
+  const Nfsstat3 status =
+      Run<CommitRes>(client, Procedure::kCommit, CommitArgs{.file = kept},
+                     [&](const CommitRes& results) { committed = results.resok.verf; });
+  EXPECT_TRUE(status != Nfsstat3::kOk || committed != written);
 }
 
 }  // namespace
