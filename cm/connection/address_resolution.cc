@@ -114,7 +114,7 @@ absl::Status AddressResolution::ResolveAddr(CmConnection& connection,
     // Nothing will be addressed to it. A claim costs a descriptor.
     context_.table.ports().ReleaseClaim(connection);
   }
-  connection.mutable_local().address = *source;
+  connection.bound_address = std::exchange(connection.mutable_local().address, *source);
   connection.mutable_peer() = destination;
   connection.state = State::kResolving;
   context_.ArmTimer(connection, uint64_t{timeout_ms} * 1'000'000);
@@ -167,6 +167,8 @@ void AddressResolution::OnTimeout(CmConnection& connection) {
     return Resolved(connection);
   }
   connection.state = State::kIdle;
+  // Another destination may need another source, as with Linux.
+  connection.mutable_local().address = connection.bound_address;
   parts_.events.Deliver(connection, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 }
 

@@ -46,6 +46,19 @@ TEST_F(AddressTest, BindRefusesTakenAndForeignAddresses) {
   EXPECT_EQ(Bind({Gid{}, port}), absl::StatusCode::kOk);
 }
 
+TEST_F(AddressTest, TheNextDestinationAfterAFailedOneGetsItsOwnSource) {
+  Id* id = New();
+  server.env->resolvable = false;
+  ASSERT_TRUE(server.manager->ResolveAddr(id, {client.address, kPort}, 100).ok());
+  EXPECT_EQ(id->local().address, server.address);
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_ADDR_ERROR); }));
+  EXPECT_EQ(id->local().address, Gid{});
+  Gid destination = global_;
+  destination.raw.back() = 2;
+  ASSERT_TRUE(server.manager->ResolveAddr(id, {destination, kPort}, 100).ok());
+  EXPECT_EQ(id->local().address, global_);
+}
+
 TEST_F(AddressTest, AnAddressIsSharedWithReuseaddrUntilOneListens) {
   Id *first = New(), *second = New();
   for (Id* id : {first, second}) {

@@ -86,6 +86,7 @@ struct CmConnection final : Id {
   bool has_claim = false;  // of its port, in kernel::InterfaceClaims
   bool ipv6_only = false;  // only for a connection bound to any address
   bool reuses_address = false;
+  Gid bound_address;  // while an address is resolved: what local().address was before
   QpBinding binding = QpBinding::kNone;
 
   uint32_t local_comm_id = 0;

@@ -159,9 +159,9 @@ TEST_F(SharedPortsTest, APortOfAnotherProcessIsInUse) {
   EXPECT_TRUE(absl::IsAlreadyExists(host_.manager->BindAddr(id, Own(kPort))));
   other_->ReleaseService(kService);
   EXPECT_TRUE(host_.manager->BindAddr(id, Own(kPort)).ok());
-  EXPECT_TRUE(other_->AnyHasService(kService));
+  EXPECT_TRUE(other_->OtherTakesService(kService));
   host_.manager->DestroyId(id);
-  EXPECT_FALSE(other_->AnyHasService(kService));
+  EXPECT_FALSE(other_->OtherTakesService(kService));
 }
 
 // Otherwise another process would reject a repetition of the request.
@@ -173,9 +173,9 @@ TEST_F(SharedPortsTest, AServiceRemainsThisProcessesUntilItsLastRequestIsEstabli
   ASSERT_TRUE(client.Connect().ok());
   ASSERT_TRUE(network.RunUntil([&] { return network.CountSent(Attribute::kRep) == 1; }));
   host_.manager->DestroyId(host_.listener);
-  EXPECT_TRUE(other_->AnyHasService(kService));
+  EXPECT_TRUE(other_->OtherTakesService(kService));
   ASSERT_TRUE(network.RunUntil([&] { return host_.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
-  EXPECT_FALSE(other_->AnyHasService(kService));
+  EXPECT_FALSE(other_->OtherTakesService(kService));
 }
 
 TEST_F(SharedPortsTest, ARequestThatIsRejectedReleasesTheService) {
@@ -187,10 +187,10 @@ TEST_F(SharedPortsTest, ARequestThatIsRejectedReleasesTheService) {
   ASSERT_TRUE(client.Connect().ok());
   ASSERT_TRUE(network.RunUntil([&] { return host_.id != nullptr; }));
   host_.manager->DestroyId(host_.listener);
-  EXPECT_TRUE(other_->AnyHasService(kService));
+  EXPECT_TRUE(other_->OtherTakesService(kService));
   host_.manager->DestroyId(host_.id);
   network.Run(2000 * kSecond);
-  EXPECT_FALSE(other_->AnyHasService(kService));
+  EXPECT_FALSE(other_->OtherTakesService(kService));
 }
 
 // Otherwise another process would reject a request that comes between two listeners.
@@ -203,20 +203,35 @@ TEST_F(SharedPortsTest, AServiceRemainsThisProcessesForAWhileAfterItsListener) {
     host.listener = nullptr;
   };
   listen_and_end();
-  EXPECT_TRUE(other_->AnyHasService(kService));
-  EXPECT_TRUE(other_->AnyHasService(ServiceId{RDMA_PS_UDP, kPort}.ToWire()));
+  EXPECT_TRUE(other_->OtherTakesService(kService));
+  EXPECT_TRUE(other_->OtherTakesService(ServiceId{RDMA_PS_UDP, kPort}.ToWire()));
   network.Run(kGrace / 2);
   listen_and_end();
   network.Run(2 * kGrace - kSecond / 10);
-  EXPECT_TRUE(other_->AnyHasService(kService));
-  EXPECT_TRUE(other_->AnyHasService(ServiceId{RDMA_PS_IB, kPort}.ToWire()));
+  EXPECT_TRUE(other_->OtherTakesService(kService));
+  EXPECT_TRUE(other_->OtherTakesService(ServiceId{RDMA_PS_IB, kPort}.ToWire()));
   network.Run(kSecond / 5);
   for (const rdma_port_space space : {RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB}) {
-    EXPECT_FALSE(other_->AnyHasService(ServiceId{space, kPort}.ToWire())) << space;
+    EXPECT_FALSE(other_->OtherTakesService(ServiceId{space, kPort}.ToWire())) << space;
   }
   listen_and_end();
   host.manager.reset();
-  EXPECT_FALSE(other_->AnyHasService(kService));
+  EXPECT_FALSE(other_->OtherTakesService(kService));
+}
+
+// As with adapters, the port is free at once; its requests are then the other process's.
+TEST_F(SharedPortsTest, AnotherProcessMayListenWhereAListenerHasEnded) {
+  Host host{&network, 4, {.relisten_ns = 2 * kSecond}, {}, claims_.get()};
+  host.Listen();
+  host.manager->DestroyId(host.listener);
+  host.listener = nullptr;
+  client.Prepare(host.address);
+  ASSERT_TRUE(client.Connect().ok());
+  network.Run(kSecond);
+  ASSERT_TRUE(other_->ClaimService(kService).ok());
+  Lose(Attribute::kReq, 100);  // its repetitions are the other process's
+  network.Run(10 * kSecond);
+  EXPECT_EQ(network.CountSent(Attribute::kRej), 0u);
 }
 
 // Each listener that is remembered costs descriptors.
@@ -228,9 +243,9 @@ TEST_F(SharedPortsTest, OnlyTheLastEndedListenersKeepTheirServices) {
     ASSERT_TRUE(host.manager->Listen(id, kPort + i).ok());
     host.manager->DestroyId(id);
   }
-  EXPECT_FALSE(other_->AnyHasService(service(kPort)));
-  EXPECT_TRUE(other_->AnyHasService(service(kPort + 1)));
-  EXPECT_TRUE(other_->AnyHasService(service(kPort + RelistenGraceQueue::kMaxEnded)));
+  EXPECT_FALSE(other_->OtherTakesService(service(kPort)));
+  EXPECT_TRUE(other_->OtherTakesService(service(kPort + 1)));
+  EXPECT_TRUE(other_->OtherTakesService(service(kPort + RelistenGraceQueue::kMaxEnded)));
 }
 
 // A claim costs a descriptor, and clients have many connections.
@@ -238,20 +253,20 @@ TEST_F(SharedPortsTest, AnEphemeralPortOfAClientIsNotClaimed) {
   Id* const id = *host_.manager->CreateId(RDMA_PS_TCP, host_.Handler());
   ASSERT_TRUE(host_.manager->BindAddr(id, Own(0)).ok());
   const uint64_t service = ServiceId{RDMA_PS_TCP, id->local().port}.ToWire();
-  EXPECT_TRUE(other_->AnyHasService(service)) << "it may listen";
+  EXPECT_TRUE(other_->OtherTakesService(service)) << "it may listen";
   host_.env->resolvable = false;
   ASSERT_TRUE(host_.manager->ResolveAddr(id, {client.address, kPort}, 10).ok());
-  EXPECT_FALSE(other_->AnyHasService(service));
+  EXPECT_FALSE(other_->OtherTakesService(service));
   network.Run(kSecond);
   ASSERT_TRUE(host_.manager->Listen(id, 0, 0, Placement::kByConnection).ok());
-  EXPECT_TRUE(other_->AnyHasService(service));
+  EXPECT_TRUE(other_->OtherTakesService(service));
 }
 
 TEST_F(SharedPortsTest, IsKeptWhileAnIdentifierBecomesIpv6Only) {
   Id* const id = *host_.manager->CreateId(RDMA_PS_TCP, host_.Handler());
   ASSERT_TRUE(host_.manager->BindAddr(id, {Gid{}, kPort}).ok());
   ASSERT_TRUE(host_.manager->SetIpv6Only(id, true).ok());
-  EXPECT_TRUE(other_->AnyHasService(kService));
+  EXPECT_TRUE(other_->OtherTakesService(kService));
 }
 
 TEST_F(SharedPortsTest, WithoutADescriptorThePortIsNotSaidToBeInUse) {

@@ -13,11 +13,11 @@ RelistenGraceQueue::~RelistenGraceQueue() {
 
 void RelistenGraceQueue::ListenerEnded(uint16_t port, uint64_t now_ns) {
   if (grace_ns_ == 0) return;
-  Ended last{.port = port, .at_ns = now_ns, .claimed = {}};
+  Ended last{.port = port, .at_ns = now_ns, .held = {}};
   if (claims_ != nullptr) {
     for (const rdma_port_space space : {RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB}) {
       const uint64_t service = ServiceId{space, port}.ToWire();
-      if (claims_->ClaimService(service).ok()) last.claimed.push_back(service);
+      if (claims_->HoldService(service).ok()) last.held.push_back(service);
     }
   }
   Forget([port](const Ended& ended) { return ended.port == port; });
@@ -35,7 +35,7 @@ uint64_t RelistenGraceQueue::ForgetDue(uint64_t now_ns) {
 void RelistenGraceQueue::Forget(absl::FunctionRef<bool(const Ended& ended)> forgets) {
   std::erase_if(ended_, [&](const Ended& ended) {
     if (!forgets(ended)) return false;
-    for (const uint64_t service : ended.claimed) claims_->ReleaseService(service);
+    for (const uint64_t service : ended.held) claims_->ReleaseHold(service);
     return true;
   });
 }
@@ -60,7 +60,8 @@ std::vector<HeldRequest> RelistenGraceQueue::TakeDue(
   std::vector<HeldRequest> due;
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     if (now_ns < waiting.until_ns && !has_listener(waiting.request)) return false;
-    due.push_back(waiting.request);
+    const uint64_t service = waiting.request.service.ToWire();
+    if (claims_ == nullptr || !claims_->OtherTakesService(service)) due.push_back(waiting.request);
     return true;
   });
   return due;

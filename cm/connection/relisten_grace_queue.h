@@ -25,8 +25,9 @@ struct HeldRequest {
 // connection told that it may connect again can be faster than the server (perftest with -R). Such
 // a request would be rejected with reason 8 (invalid service ID), and the client would give up. CM
 // allows each side its response time, so a request that arrives within `grace_ns` after the end of
-// a listener waits up to `grace_ns` for the next one. 0: none waits. The process keeps the port
-// that long; otherwise another process on the interface would reject the request.
+// a listener waits up to `grace_ns` for the next one. 0: none waits. The process holds the port
+// that long, without keeping other processes from listening there; otherwise another process on the
+// interface would reject the request.
 //
 // Owned by the manager, on its core.
 class RelistenGraceQueue {
@@ -45,17 +46,19 @@ class RelistenGraceQueue {
   RelistenGraceQueue(const RelistenGraceQueue&) = delete;
   RelistenGraceQueue& operator=(const RelistenGraceQueue&) = delete;
 
-  // Call it while the listener still has its claim. The port space does not matter: a UD service
+  // Call it while the listener still has its claim, so that no other process rejects a request in
+  // between. The port space does not matter: a UD service
   // may follow a control connection over RC.
   void ListenerEnded(uint16_t port, uint64_t now_ns);
   // Forgets the listeners that ended at least twice `grace_ns` ago, for which no request waits any
-  // more, and gives up their ports. Returns when to call it again; kNever: not before the next
+  // more, and releases their ports. Returns when to call it again; kNever: not before the next
   // listener has ended.
   uint64_t ForgetDue(uint64_t now_ns);
   // Returns true if the request, or an earlier copy of it, now waits here.
   bool Keep(const HeldRequest& request, uint64_t now_ns);
   // Removes and returns, in order of arrival, the requests that have waited for `grace_ns` and
-  // those for which `has_listener` returns true.
+  // those for which `has_listener` returns true. Those that another process takes by now are only
+  // removed: their senders repeat them.
   std::vector<HeldRequest> TakeDue(
       uint64_t now_ns, absl::FunctionRef<bool(const HeldRequest& request)> has_listener);
   bool empty() const { return waiting_.empty(); }
@@ -64,14 +67,14 @@ class RelistenGraceQueue {
   struct Ended {
     uint16_t port;
     uint64_t at_ns;
-    std::vector<uint64_t> claimed;  // service IDs
+    std::vector<uint64_t> held;  // service IDs
   };
   struct Waiting {
     HeldRequest request;
     uint64_t until_ns;
   };
 
-  // Forgets the listeners for which `forgets` returns true, and gives up their ports.
+  // Forgets the listeners for which `forgets` returns true, and releases their ports.
   void Forget(absl::FunctionRef<bool(const Ended& ended)> forgets);
 
   const uint64_t grace_ns_;

@@ -4,9 +4,11 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cm/gsi/mad_frame.h"
+#include "stack/base/address.h"
 #include "stack/base/byte_order.h"
 #include "stack/base/memory_reserve.h"
 
@@ -203,18 +205,21 @@ void Gsi::OnReceived(const ibv_wc& wc, Receiver receiver) {
   if (bytes.size() < kGrhBytes) return counters_->Count(MadDrop::kBadLength);
   const std::optional<Addresses> addresses = AddressesOf(bytes.first<kGrhBytes>());
   if (!addresses || wc.src_qp != kGsiQpn.value) return counters_->Count(MadDrop::kBadSource);
+  // A group or broadcast address is never a source (RFC 1122 section 3.2.1.3), and an answer would
+  // reach many hosts.
+  if (!IsOneHost(addresses->from)) return counters_->Count(MadDrop::kBadSource);
   receiver(addresses->from, addresses->to, bytes.subspan(kGrhBytes));
 }
 
 absl::Status Gsi::StartResolve(uint8_t gid_index, const Gid& to) {
+  FollowInterface();
   const PeerKey key = KeyOf(gid_index, to);
   const auto known = peer_index_.find(key);
   if (known != peer_index_.end()) {
     Peer& peer = peers_[known->second];
     if (peer.ah->link->Load().resolved || peer.in_flight > 0) return absl::OkStatus();
     // A new address handle asks anew for one that has not answered.
-    worker_->DestroyAh(peer.ah).IgnoreError();
-    peer.ah = nullptr;
+    DestroyPath(peer);
     peer_index_.erase(known);
   }
   return PeerIndex(gid_index, to).status();
@@ -230,7 +235,22 @@ Gsi::PeerKey Gsi::KeyOf(uint8_t gid_index, const Gid& to) const {
   return {worker_->interface().QueryGid(gid_index).value_or(Gid{}).raw, to.raw};
 }
 
+void Gsi::FollowInterface() {
+  const uint32_t version = worker_->interface().address_version();
+  if (std::exchange(address_version_, version) == version) return;
+  peer_index_.clear();
+  for (Peer& peer : peers_) {
+    if (peer.ah != nullptr && peer.in_flight == 0) DestroyPath(peer);
+  }
+}
+
+void Gsi::DestroyPath(Peer& peer) {
+  worker_->DestroyAh(peer.ah).IgnoreError();
+  peer.ah = nullptr;
+}
+
 absl::StatusOr<size_t> Gsi::PeerIndex(uint8_t gid_index, const Gid& to) {
+  FollowInterface();
   const PeerKey key = KeyOf(gid_index, to);
   const auto known = peer_index_.find(key);
   if (known != peer_index_.end()) return known->second;
@@ -255,9 +275,10 @@ absl::StatusOr<size_t> Gsi::FreePeer() {
     Peer& peer = peers_[at];
     if (peer.ah == nullptr) return at;
     if (peers_.size() < kMaxPeers || peer.in_flight > 0) continue;
-    peer_index_.erase(peer.key);
-    worker_->DestroyAh(peer.ah).IgnoreError();
-    peer.ah = nullptr;
+    // One that was forgotten while its sends were in flight may have a successor.
+    const auto known = peer_index_.find(peer.key);
+    if (known != peer_index_.end() && known->second == at) peer_index_.erase(known);
+    DestroyPath(peer);
     next_victim_ = (at + 1) % peers_.size();
     return at;
   }

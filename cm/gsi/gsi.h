@@ -85,6 +85,9 @@ class Gsi {
   bool PostSend(uint8_t gid_index, const Gid& to, const MadBuffer& mad);
   void SendWaiting();
   void OnReceived(const ibv_wc& wc, Receiver receiver);
+  // Forgets the paths to all peers if the interface's addresses or routes have changed.
+  void FollowInterface();
+  void DestroyPath(Peer& peer);
   // Returns the peer's index in peers_; adds the peer if necessary. Returns the error of
   // CreateAh(), or ResourceExhausted if all entries are in use.
   absl::StatusOr<size_t> PeerIndex(uint8_t gid_index, const Gid& to);
@@ -103,6 +106,7 @@ class Gsi {
   std::deque<Waiting> waiting_;
   std::vector<Peer> peers_;
   absl::flat_hash_map<PeerKey, size_t> peer_index_;
+  uint32_t address_version_ = 0;  // of the interface when peer_index_ was empty last
   size_t next_victim_ = 0;
 };
 

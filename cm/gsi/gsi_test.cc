@@ -113,7 +113,7 @@ TEST_F(GsiTest, MadsAreSentAfterMorePeersThanThePeerTableHolds) {
   EXPECT_EQ(b->mads.size(), 1u);
 }
 
-// An interface of the kernel's, whose one address changes as by DHCP.
+// An interface of the kernel's, whose address, routes or MAC address change.
 class RenumberedTest : public testing::Test, public ip::HostInterface, public io::Link {
  protected:
   static constexpr uint32_t kBefore = 0xC0000201, kAfter = 0xC0000202, kPeer = 0xC0000209;
@@ -141,14 +141,19 @@ class RenumberedTest : public testing::Test, public ip::HostInterface, public io
     return std::exchange(changed_, false);
   }
   const ip::KernelState& state() const override { return state_; }
-  void Solicit(const Gid& target) override { news_ = {{target, {2, 0, 0, 0, 0, 9}}}; }
+  void Solicit(const Gid& target) override {
+    news_.push_back({target, {2, 0, 0, 0, 0, target.raw.back()}});
+  }
   absl::Status Join(const Gid&) override { return absl::OkStatus(); }
   absl::Status Leave(const Gid&) override { return absl::OkStatus(); }
   // transport::Link
   uint16_t Receive(rte_mbuf**, uint16_t, uint64_t) override { return 0; }
   uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override {
     for (uint16_t i = 0; i < count; ++i) {
-      sources_.push_back(LoadBe32(rte_pktmbuf_mtod_offset(frames[i], const uint8_t*, 14 + 12)));
+      const auto* bytes = rte_pktmbuf_mtod(frames[i], const uint8_t*);
+      sources_.push_back(LoadBe32(bytes + 14 + 12));
+      next_hops_.push_back(bytes[5]);
+      source_macs_.push_back(bytes[11]);
     }
     rte_pktmbuf_free_bulk(frames, count);
     return count;
@@ -164,7 +169,9 @@ class RenumberedTest : public testing::Test, public ip::HostInterface, public io
   ip::KernelState state_;
   std::vector<ip::KernelNeighbour> news_;
   bool changed_ = false;
+  // Of the frames sent: IP addresses, and the last byte of MAC addresses.
   std::vector<uint32_t> sources_;
+  std::vector<uint8_t> next_hops_, source_macs_;
   uint64_t now_ns_ = 0;
   Counters counters_;
   std::unique_ptr<engine::Worker> worker_;
@@ -185,6 +192,27 @@ TEST_F(RenumberedTest, ANewAddressBecomesTheSource) {
   ASSERT_TRUE(gsi_->Send(*interface_->GidIndex(Gid::FromIpv4(kAfter)), peer, MarkedMad(2)));
   Pass();
   EXPECT_EQ(sources_, std::vector{kAfter});
+}
+
+TEST_F(RenumberedTest, ANewRouteOrMacAddressIsUsedForKnownPeers) {
+  const Gid peer = Gid::FromIpv4(0x01020304);
+  const auto send = [&] {
+    ASSERT_TRUE(gsi_->Send(*interface_->GidIndex(Gid::FromIpv4(kBefore)), peer, MarkedMad(1)));
+    Pass();
+  };
+  for (const uint8_t gateway : {0x11, 0x12}) {
+    state_.routes = {ip::DefaultRoute(Gid::FromIpv4(0xC0000200 + gateway), state_.addresses)};
+    changed_ = true;
+    Pass();
+    send();
+    send();
+  }
+  state_.mac.back() = 3;
+  changed_ = true;
+  Pass();
+  send();
+  EXPECT_EQ(next_hops_, (std::vector<uint8_t>{0x11, 0x11, 0x12, 0x12, 0x12}));
+  EXPECT_EQ(source_macs_, (std::vector<uint8_t>{1, 1, 1, 1, 3}));
 }
 
 TEST_F(GsiTest, WithoutARouteResolveAndSendFail) {

@@ -21,8 +21,8 @@ bool IsForThisProcess(std::span<const uint8_t> mad, kernel::InterfaceClaims& cla
   // Only the process that answers unclaimed messages asks the kernel whether this one is.
   if (header->attribute == Attribute::kReq || header->attribute == Attribute::kSidrReq) {
     const uint64_t service = LoadBe64(&mad[kServiceId]);
-    return claims.HasService(service) ||
-           (claims.AnswersUnclaimed(now_ns) && !claims.AnyHasService(service));
+    return claims.TakesService(service) ||
+           (claims.AnswersUnclaimed(now_ns) && !claims.OtherTakesService(service));
   }
   const uint32_t id = ReceiversId(*header, mad);
   // It names the connection by the CA GUID.

@@ -57,6 +57,18 @@ TEST_F(MadProcessTest, ARequestIsForTheProcessThatListens) {
   }
 }
 
+TEST_F(MadProcessTest, ARequestForAHeldServiceIsNotRejectedByAnother) {
+  Req req;
+  req.service_id = kService;
+  EXPECT_TRUE(IsFor(*first_, req)) << "of all unclaimed services";
+  ASSERT_TRUE(second_->HoldService(kService).ok());
+  EXPECT_FALSE(IsFor(*first_, req));
+  EXPECT_TRUE(IsFor(*second_, req));
+  ASSERT_TRUE(first_->ClaimService(kService).ok());
+  EXPECT_TRUE(IsFor(*first_, req));
+  EXPECT_FALSE(IsFor(*second_, req));
+}
+
 TEST_F(MadProcessTest, EveryOtherMessageIsForTheProcessThatAssignedTheId) {
   const uint32_t id = IdOf(*second_);
   SidrRep sidr_rep;

@@ -488,6 +488,33 @@ TEST_F(InterfaceTest, AFullTableRemovesOnlyUnusedNeighbours) {
             absl::StatusCode::kResourceExhausted);
 }
 
+// As when this host must answer a flood of requests from addresses that nobody has.
+TEST_F(InterfaceTest, AFullTableRemovesAddressesThatDoNotAnswerBeforeHosts) {
+  Interface wide({.mac = kOurMac, .addresses = {InterfaceAddress::Ipv4(kOurs, 8)}});
+  transport::PollContext context = Context();
+  const auto arrive = [&](uint32_t sender) {
+    wide.OnFrame(io::FrameForTest(Arp(wire::kArpRequest, sender, kPeerMac, kOurs)), context);
+    egress_.Flush(now_ns_);
+    link_.sent.clear();
+  };
+  arrive(kPeer);
+  ibv_ah_attr attr = {};
+  attr.is_global = 1;
+  for (uint32_t i = 1; i <= NeighbourTable::kMaxNeighbours; ++i) {
+    const Gid nobody = Gid::FromIpv4(Ip(10, 3, 0, 0) + i);
+    std::memcpy(attr.grh.dgid.raw, nobody.raw.data(), 16);
+    const auto handle = wide.MakeAddressHandle(attr, context);
+    ASSERT_TRUE(handle.ok()) << i;
+    wide.Release(*handle);
+    egress_.Flush(now_ns_);
+    link_.sent.clear();
+  }
+  arrive(Ip(10, 2, 0, 1));
+  for (const uint32_t host : {kPeer, Ip(10, 2, 0, 1)}) {
+    EXPECT_EQ(wide.neighbours().state({Gid::FromIpv4(host)}), NeighbourState::kStale);
+  }
+}
+
 TEST_F(InterfaceTest, InvalidAddressHandlesAreRefused) {
   ibv_ah_attr attr = {};
   transport::PollContext context = Context();

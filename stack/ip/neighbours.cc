@@ -97,18 +97,34 @@ uint16_t NeighbourTable::FindOrAdd(const NeighbourAddress& address, PollContext&
 }
 
 bool NeighbourTable::EvictOne(PollContext& context) {
-  for (int i = 0; i < kEvictionScan && oldest_ != kNone; ++i) {
-    const uint16_t index = oldest_;
-    if (entries_[index].references == 0 && entries_[index].state != NeighbourState::kIncomplete) {
-      Remove(index, context);
-      ++evicted_;
-      return true;
+  // Senders can invent addresses to which this host must answer: those that do not answer go before
+  // hosts that exist.
+  uint16_t victim = kNone;
+  uint16_t index = oldest_;
+  for (int i = 0; i < kEvictionScan && index != kNone; ++i) {
+    const uint16_t next = entries_[index].newer;
+    if (IsAwaited(index)) {
+      // Not looked at again until the others were.
+      Unlink(index);
+      PushNewest(index);
+    } else {
+      const bool known = IsKnown(entries_[index].state);
+      if (victim == kNone || !known) victim = index;
+      if (!known) break;
     }
-    // Not looked at again until the others were.
-    Unlink(index);
-    PushNewest(index);
+    index = next;
   }
-  return false;
+  if (victim == kNone) return false;
+  Remove(victim, context);
+  ++evicted_;
+  return true;
+}
+
+bool NeighbourTable::IsAwaited(uint16_t index) const {
+  if (entries_[index].references > 0) return true;
+  return entries_[index].state == NeighbourState::kIncomplete &&
+         std::ranges::any_of(callbacks_,
+                             [index](const Callback& callback) { return callback.entry == index; });
 }
 
 void NeighbourTable::Remove(uint16_t index, PollContext& context) {

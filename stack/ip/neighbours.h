@@ -190,6 +190,8 @@ class NeighbourTable {
   uint16_t& Bucket(const NeighbourAddress& address) { return buckets_[BucketOf(address)]; }
   size_t BucketOf(const NeighbourAddress& address) const;
   bool EvictOne(transport::PollContext& context);
+  // Whether someone holds a reference or waits for its address.
+  bool IsAwaited(uint16_t index) const;
   void Remove(uint16_t index, transport::PollContext& context);
   void PushNewest(uint16_t index);
   void Unlink(uint16_t index);

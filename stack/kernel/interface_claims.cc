@@ -115,6 +115,10 @@ std::string InterfaceClaims::NameOfService(uint64_t service_id) const {
   return absl::StrCat(interface_index_, "/service/", absl::Hex(service_id));
 }
 
+std::string InterfaceClaims::NameOfHold(uint64_t service_id) const {
+  return absl::StrCat(NameOfService(service_id), "/held");
+}
+
 absl::Status InterfaceClaims::ClaimParts(uint32_t first, uint32_t count) {
   for (uint32_t part = first; part < first + count; ++part) {
     absl::StatusOr<NameClaim> claim = NameClaim::Take(NameOfPart(part));
@@ -136,31 +140,54 @@ bool InterfaceClaims::AnyHasProcessId(uint8_t process_id) const {
   return HasProcessId(process_id) || NameClaim::IsTaken(NameOfPart(process_id));
 }
 
-absl::Status InterfaceClaims::ClaimService(uint64_t service_id) {
+absl::Status InterfaceClaims::Claim(Services& services, uint64_t service_id,
+                                    const std::string& name) {
   const std::lock_guard lock(mutex_);
-  if (const auto it = services_.find(service_id); it != services_.end()) {
+  if (const auto it = services.find(service_id); it != services.end()) {
     ++it->second.uses;
     return absl::OkStatus();
   }
-  absl::StatusOr<NameClaim> claim = NameClaim::Take(NameOfService(service_id));
+  absl::StatusOr<NameClaim> claim = NameClaim::Take(name);
   if (!claim.ok()) return claim.status();
-  services_.emplace(service_id, Service{.claim = *std::move(claim), .uses = 1});
+  services.emplace(service_id, Service{.claim = *std::move(claim), .uses = 1});
   return absl::OkStatus();
 }
 
-void InterfaceClaims::ReleaseService(uint64_t service_id) {
+void InterfaceClaims::Release(Services& services, uint64_t service_id) {
   const std::lock_guard lock(mutex_);
-  const auto it = services_.find(service_id);
-  if (it != services_.end() && --it->second.uses == 0) services_.erase(it);
+  const auto it = services.find(service_id);
+  if (it != services.end() && --it->second.uses == 0) services.erase(it);
 }
+
+absl::Status InterfaceClaims::ClaimService(uint64_t service_id) {
+  return Claim(services_, service_id, NameOfService(service_id));
+}
+
+void InterfaceClaims::ReleaseService(uint64_t service_id) { Release(services_, service_id); }
+
+absl::Status InterfaceClaims::HoldService(uint64_t service_id) {
+  return Claim(held_, service_id, NameOfHold(service_id));
+}
+
+void InterfaceClaims::ReleaseHold(uint64_t service_id) { Release(held_, service_id); }
 
 bool InterfaceClaims::HasService(uint64_t service_id) const {
   const std::lock_guard lock(mutex_);
   return services_.contains(service_id);
 }
 
-bool InterfaceClaims::AnyHasService(uint64_t service_id) const {
-  return HasService(service_id) || NameClaim::IsTaken(NameOfService(service_id));
+bool InterfaceClaims::TakesService(uint64_t service_id) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (services_.contains(service_id)) return true;
+    if (!held_.contains(service_id)) return false;
+  }
+  return !NameClaim::IsTaken(NameOfService(service_id));
+}
+
+bool InterfaceClaims::OtherTakesService(uint64_t service_id) const {
+  return !TakesService(service_id) && (NameClaim::IsTaken(NameOfService(service_id)) ||
+                                       NameClaim::IsTaken(NameOfHold(service_id)));
 }
 
 bool InterfaceClaims::AnswersUnclaimed(uint64_t now_ns) {

@@ -58,8 +58,16 @@ class InterfaceClaims {
   absl::Status ClaimService(uint64_t service_id);
   void ReleaseService(uint64_t service_id);
   bool HasService(uint64_t service_id) const;
-  // Whether any process has it.
-  bool AnyHasService(uint64_t service_id) const;
+  // Keeps the process that answers unclaimed messages from rejecting requests for the service,
+  // until ReleaseHold(). Other processes can claim it; requests are theirs then. AlreadyExists if
+  // another process holds it so.
+  absl::Status HoldService(uint64_t service_id);
+  void ReleaseHold(uint64_t service_id);
+  // Whether requests for the service are this process's: it has claimed it, or holds it while no
+  // other process has claimed it.
+  bool TakesService(uint64_t service_id) const;
+  // Whether they are another process's.
+  bool OtherTakesService(uint64_t service_id) const;
 
   // Whether this process is the one that answers messages for IDs and services that no process has
   // claimed. If no process is, it becomes the one, by a try every kAnswersRetryNs.
@@ -73,6 +81,7 @@ class InterfaceClaims {
   absl::Status ClaimParts(uint32_t first, uint32_t count);
   std::string NameOfPart(uint32_t part) const;
   std::string NameOfService(uint64_t service_id) const;
+  std::string NameOfHold(uint64_t service_id) const;
 
   const uint32_t interface_index_;
   QpnLayout layout_;
@@ -83,7 +92,12 @@ class InterfaceClaims {
     NameClaim claim;
     uint32_t uses;
   };
-  std::map<uint64_t, Service> services_;
+  using Services = std::map<uint64_t, Service>;
+  absl::Status Claim(Services& services, uint64_t service_id, const std::string& name);
+  void Release(Services& services, uint64_t service_id);
+
+  Services services_;
+  Services held_;
   std::optional<NameClaim> answers_;
   uint64_t next_try_ns_ = 0;
 };

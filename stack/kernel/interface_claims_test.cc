@@ -92,19 +92,40 @@ TEST_F(InterfaceClaimsTest, AProcessIdBelongsToItsProcess) {
 TEST_F(InterfaceClaimsTest, AServiceBelongsToOneProcess) {
   const auto first = Join(1, 2045);
   const auto second = Join(1, 2045);
-  EXPECT_FALSE(first->AnyHasService(7));
+  EXPECT_FALSE(first->OtherTakesService(7));
   EXPECT_TRUE(first->ClaimService(7).ok());
   EXPECT_TRUE(first->ClaimService(7).ok());
   EXPECT_EQ(second->ClaimService(7).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_TRUE(second->ClaimService(8).ok());
   EXPECT_TRUE(first->HasService(7));
   EXPECT_FALSE(second->HasService(7));
-  EXPECT_TRUE(second->AnyHasService(7));
+  EXPECT_TRUE(second->OtherTakesService(7));
   first->ReleaseService(7);
-  EXPECT_TRUE(second->AnyHasService(7));
+  EXPECT_TRUE(second->OtherTakesService(7));
   first->ReleaseService(7);
-  EXPECT_FALSE(second->AnyHasService(7));
+  EXPECT_FALSE(second->OtherTakesService(7));
   EXPECT_TRUE(second->ClaimService(7).ok());
+}
+
+TEST_F(InterfaceClaimsTest, AHeldServiceIsItsHoldersUntilAnotherProcessClaimsIt) {
+  const auto first = Join(1, 2045);
+  const auto second = Join(1, 2045);
+  EXPECT_TRUE(first->HoldService(7).ok());
+  EXPECT_TRUE(first->HoldService(7).ok());
+  EXPECT_EQ(second->HoldService(7).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(first->TakesService(7));
+  EXPECT_TRUE(second->OtherTakesService(7));
+  EXPECT_TRUE(second->ClaimService(7).ok());
+  EXPECT_FALSE(first->TakesService(7));
+  EXPECT_TRUE(first->OtherTakesService(7));
+  EXPECT_FALSE(second->OtherTakesService(7));
+  second->ReleaseService(7);
+  EXPECT_TRUE(first->TakesService(7));
+  first->ReleaseHold(7);
+  EXPECT_TRUE(second->OtherTakesService(7));
+  first->ReleaseHold(7);
+  EXPECT_FALSE(second->OtherTakesService(7));
+  EXPECT_FALSE(first->TakesService(7));
 }
 
 TEST_F(InterfaceClaimsTest, OneProcessAnswersWhatIsUnclaimedAndAnotherAfterIt) {

@@ -294,10 +294,12 @@ TEST_F(VethTest, AnInterfaceIsNotGoneWithoutFreeDescriptors) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  const bool gone = (*port)->queue().FollowLink().gone;
+  const io::LinkState link = (*port)->queue().FollowLink();
   const absl::Status interface = (*port)->CheckInterface();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_FALSE(gone);
+  EXPECT_FALSE(link.gone);
+  EXPECT_TRUE(link.up);
+  EXPECT_GT(link.mtu, 0);
   EXPECT_TRUE(interface.ok()) << interface;
 }
 
@@ -316,9 +318,11 @@ TEST_F(VethTest, ARenamedInterfaceIsNotGone) {
 TEST_F(VethTest, LinkStateMatchesTheKernel) {
   absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
-  EXPECT_EQ((*port)->GetLink(), io::KernelLink("vport"));
-  EXPECT_TRUE(io::KernelLink("vport").up);
-  EXPECT_GT(io::KernelLink("vport").speed_mbps, 0u);
+  const Fd any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ASSERT_TRUE(any.ok());
+  EXPECT_EQ((*port)->GetLink(), io::KernelLink(any.get(), "vport"));
+  EXPECT_TRUE((*port)->GetLink().up);
+  EXPECT_GT((*port)->GetLink().speed_mbps, 0u);
   // The kernel takes its time to see what a carrier does.
   const auto becomes = [&](bool up) {
     return Eventually([&] { return (*port)->GetLink().up == up; });
@@ -329,8 +333,8 @@ TEST_F(VethTest, LinkStateMatchesTheKernel) {
   EXPECT_TRUE(becomes(true));
   ASSERT_TRUE(Shell("ip link set vport down"));
   EXPECT_TRUE(becomes(false));
-  EXPECT_FALSE(io::KernelLink("nobody").up);
-  EXPECT_TRUE(io::KernelLink("nobody").gone);
+  EXPECT_FALSE(io::KernelLink(any.get(), "nobody").up);
+  EXPECT_TRUE(io::KernelLink(any.get(), "nobody").gone);
 }
 
 TEST_F(VethTest, KernelPingsThePort) {

@@ -5,7 +5,6 @@
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -24,23 +23,20 @@ uint32_t SpeedMbps(int socket, ifreq request) {
 
 }  // namespace
 
-LinkState KernelLink(const std::string& interface) {
+LinkState KernelLink(int socket, const std::string& interface) {
   LinkState state{.up = false};
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return state;
   ifreq request = {};
   interface.copy(request.ifr_name, IFNAMSIZ - 1);
-  if (ioctl(fd, SIOCGIFFLAGS, &request) == 0) {
+  if (ioctl(socket, SIOCGIFFLAGS, &request) == 0) {
     constexpr int kWorks = IFF_UP | IFF_RUNNING;
     state.up = (request.ifr_flags & kWorks) == kWorks;
-    state.speed_mbps = SpeedMbps(fd, request);
-    if (ioctl(fd, SIOCGIFMTU, &request) == 0) {
+    state.speed_mbps = SpeedMbps(socket, request);
+    if (ioctl(socket, SIOCGIFMTU, &request) == 0) {
       state.mtu = static_cast<uint16_t>(std::clamp(request.ifr_mtu, 0, int{UINT16_MAX}));
     }
   } else {
     state.gone = errno == ENODEV;
   }
-  close(fd);
   return state;
 }
 

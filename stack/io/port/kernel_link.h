@@ -15,9 +15,10 @@ struct LinkState {
   friend bool operator==(const LinkState&, const LinkState&) = default;
 };
 
-// Looks up the interface in the network namespace of the calling thread; `gone` is true if there is
-// none of this name. Makes system calls. Source: netdevice(7) (IFF_RUNNING), linux/ethtool.h.
-LinkState KernelLink(const std::string& interface);
+// Looks up the interface in the network namespace of `socket`, of any kind; `gone` is true if there
+// is none of this name. Makes system calls, none of which needs a free file descriptor. Source:
+// netdevice(7) (IFF_RUNNING), linux/ethtool.h.
+LinkState KernelLink(int socket, const std::string& interface);
 
 }  // namespace pollux::io
 

@@ -404,6 +404,7 @@ absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   interface_index_ = if_nametoindex(interface_.c_str());
   if (interface_index_ != 0) interface_fd_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   kernel_link_ = devargs.driver() == Driver::kAfPacket || devargs.driver() == Driver::kAfXdp;
+  if (kernel_link_ && interface_fd_ < 0) return Refused(name_, "opening a socket", -errno);
   return absl::OkStatus();
 }
 
@@ -594,7 +595,7 @@ LinkState Port::GetLink() const {
     return {.up = false, .gone = true};
   if (!running_ || rte_eth_link_get_nowait(port_id_, &link) != 0) return {.up = false};
   if (kernel_link_) {
-    LinkState state = KernelLink(*interface);
+    LinkState state = KernelLink(interface_fd_, *interface);
     state.gone = false;  // it was there: renamed meanwhile, or to be found gone next time
     return state;
   }
