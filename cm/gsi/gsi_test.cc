@@ -1,13 +1,16 @@
 #include "cm/gsi/gsi.h"
 
 #include <gtest/gtest.h>
+#include <rte_mbuf.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "cm/gsi/mad_frame.h"
 #include "stack/base/byte_order.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/worker.h"
@@ -147,7 +150,12 @@ class RenumberedTest : public testing::Test, public ip::HostInterface, public io
   absl::Status Join(const Gid&) override { return absl::OkStatus(); }
   absl::Status Leave(const Gid&) override { return absl::OkStatus(); }
   // transport::Link
-  uint16_t Receive(rte_mbuf**, uint16_t, uint64_t) override { return 0; }
+  uint16_t Receive(rte_mbuf** frames, uint16_t, uint64_t) override {
+    const auto count = static_cast<uint16_t>(arrivals_.size());
+    std::copy(arrivals_.begin(), arrivals_.end(), frames);
+    arrivals_.clear();
+    return count;
+  }
   uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override {
     for (uint16_t i = 0; i < count; ++i) {
       const auto* bytes = rte_pktmbuf_mtod(frames[i], const uint8_t*);
@@ -162,7 +170,9 @@ class RenumberedTest : public testing::Test, public ip::HostInterface, public io
   void Pass() {
     for (int i = 0; i < 10; ++i) {
       worker_->Poll(now_ns_ += 2 * kMillisecond);
-      gsi_ != nullptr && gsi_->Poll([](const Gid&, const Gid&, std::span<const uint8_t>) {});
+      gsi_ != nullptr && gsi_->Poll([this](const Gid& from, const Gid&, std::span<const uint8_t>) {
+        received_.push_back(from);
+      });
     }
   }
 
@@ -172,6 +182,8 @@ class RenumberedTest : public testing::Test, public ip::HostInterface, public io
   // Of the frames sent: IP addresses, and the last byte of MAC addresses.
   std::vector<uint32_t> sources_;
   std::vector<uint8_t> next_hops_, source_macs_;
+  std::vector<rte_mbuf*> arrivals_;
+  std::vector<Gid> received_;  // sources of MADs
   uint64_t now_ns_ = 0;
   Counters counters_;
   std::unique_ptr<engine::Worker> worker_;
@@ -213,6 +225,32 @@ TEST_F(RenumberedTest, ANewRouteOrMacAddressIsUsedForKnownPeers) {
   send();
   EXPECT_EQ(next_hops_, (std::vector<uint8_t>{0x11, 0x11, 0x12, 0x12, 0x12}));
   EXPECT_EQ(source_macs_, (std::vector<uint8_t>{1, 1, 1, 1, 3}));
+}
+
+// Otherwise each would be answered to many hosts.
+TEST_F(RenumberedTest, MadsFromGroupAndBroadcastAddressesAreDropped) {
+  rte_mempool* const pool =
+      rte_pktmbuf_pool_create("gsi_test", 15, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+  ASSERT_NE(pool, nullptr);
+  verbs::LinkAddress own;
+  own.Store(state_.mac, true);
+  const Gid host = Gid::FromIpv4(kPeer);
+  for (const Gid& source : {Gid::FromIpv4(0xE00000FB), Gid::FromIpv4(0xFFFFFFFF), host}) {
+    verbs::AddressHandle path{};
+    path.source = source;
+    path.destination = Gid::FromIpv4(kBefore);
+    path.hop_limit = 64;
+    path.link = &own;
+    rte_mbuf* const frame = rte_pktmbuf_alloc(pool);
+    ASSERT_NE(frame, nullptr);
+    const size_t bytes = EmitMadFrame(path, MarkedMad(1), rte_pktmbuf_mtod(frame, uint8_t*));
+    rte_pktmbuf_append(frame, static_cast<uint16_t>(bytes));
+    arrivals_.push_back(frame);
+  }
+  Pass();
+  EXPECT_EQ(received_, std::vector{host});
+  EXPECT_EQ(counters_.drop(MadDrop::kBadSource), 2u);
+  rte_mempool_free(pool);
 }
 
 TEST_F(GsiTest, WithoutARouteResolveAndSendFail) {
