@@ -22,9 +22,23 @@ void Send() {
   if (void (*const send)() = send_before.load(); send != nullptr) send();
 }
 
+// The C library's.
+void (*next_quick_exit)(int status) = nullptr;
+int (*next_execvpe)(const char* file, char* const argv[], char* const envp[]) = nullptr;
+int (*next_fexecve)(int fd, char* const argv[], char* const envp[]) = nullptr;
+
 template <class Function>
-Function* Next(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+void Find(const char* name, Function** next) {
+  if (*next == nullptr) *next = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+// When the library is loaded: in a forked child dlsym() may wait forever for the loader's lock, if
+// another thread of its parent held it. Called again by each function that needs one of them,
+// because the constructor of another library may call it earlier.
+__attribute__((constructor)) void FindNext() {
+  Find("quick_exit", &next_quick_exit);
+  Find("execvpe", &next_execvpe);
+  Find("fexecve", &next_fexecve);
 }
 
 // More than anybody writes out in a call. On the stack, since it may run in a child that shares
@@ -69,7 +83,8 @@ POLLUX_EXPORT __attribute__((noreturn)) void _Exit(int status) noexcept { _exit(
 
 POLLUX_EXPORT __attribute__((noreturn)) void quick_exit(int status) noexcept {
   Send();
-  Next<void(int)>("quick_exit")(status);
+  FindNext();
+  next_quick_exit(status);
   _exit(status);
 }
 
@@ -84,7 +99,8 @@ POLLUX_EXPORT int execv(const char* path, char* const argv[]) noexcept {
 
 POLLUX_EXPORT int execvpe(const char* file, char* const argv[], char* const envp[]) noexcept {
   Send();
-  return Next<int(const char*, char* const*, char* const*)>("execvpe")(file, argv, envp);
+  FindNext();
+  return next_execvpe(file, argv, envp);
 }
 
 POLLUX_EXPORT int execvp(const char* file, char* const argv[]) noexcept {
@@ -93,7 +109,8 @@ POLLUX_EXPORT int execvp(const char* file, char* const argv[]) noexcept {
 
 POLLUX_EXPORT int fexecve(int fd, char* const argv[], char* const envp[]) noexcept {
   Send();
-  return Next<int(int, char* const*, char* const*)>("fexecve")(fd, argv, envp);
+  FindNext();
+  return next_fexecve(fd, argv, envp);
 }
 
 POLLUX_EXPORT int execl(const char* path, const char* first, ...) noexcept {

@@ -4,6 +4,7 @@
 #include <linux/if_packet.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -60,10 +61,18 @@ int StartAndEnd(void* argument) {
   return 0;
 }
 
+constexpr char kNoDreqs[] = "peers will not receive a DREQ if this process is killed: ";
+
 absl::Status CannotStart(const char* what, int error) {
-  return absl::UnavailableError(
-      absl::StrCat("peers will not receive a DREQ if this process is killed: ", what, ": ",
-                   std::strerror(error)));
+  return absl::UnavailableError(absl::StrCat(kNoDreqs, what, ": ", std::strerror(error)));
+}
+
+// Whether orphans become children of this process. If it waited for all its children, it would wait
+// for the supervisor, which ends only after it. For PID 1 a supervisor is of no use, either: the
+// kernel kills all processes of the namespace with it.
+bool AdoptsOrphans() {
+  int subreaper = 0;
+  return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &subreaper) == 0 && subreaper != 0);
 }
 
 // Where dup2() to the supervisor's numbers cannot meet it.
@@ -86,6 +95,10 @@ absl::StatusOr<Fd> PacketSocket(unsigned interface_index) {
 
 absl::StatusOr<HeldDescriptor> StartSupervisor(const std::string& program, int file_fd,
                                                unsigned interface_index) {
+  if (AdoptsOrphans()) {
+    return absl::UnavailableError(absl::StrCat(
+        kNoDreqs, "it is PID 1 or a child subreaper, so a supervisor would become its child"));
+  }
   absl::StatusOr<Fd> packet_socket = PacketSocket(interface_index);
   if (!packet_socket.ok()) return packet_socket.status();
   int ends[2];

@@ -13,8 +13,9 @@ namespace pollux::compat {
 // process has died. It is not a child of this process, so wait(2) and SIGCHLD do not report it, and
 // it has its own session, so signals to this process's group or terminal do not reach it. Returns a
 // descriptor. The supervisor detects by its closing that this process has died or called exec(3); a
-// forked child must close it by LetGo(). Unavailable if it cannot be started. Call it on a control
-// thread.
+// forked child must close it by LetGo(). Unavailable if it cannot be started, and if this process
+// is PID 1 or a child subreaper (prctl(2)): the supervisor would become its child. Call it on a
+// control thread.
 absl::StatusOr<HeldDescriptor> StartSupervisor(const std::string& program, int file_fd,
                                                unsigned interface_index);
 

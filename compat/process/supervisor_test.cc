@@ -6,7 +6,9 @@
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -130,6 +132,35 @@ TEST_F(SupervisorTest, SendsDreqsWhileAForkedChildLives) {
   ExpectFrames();
   kill(-process, SIGKILL);
   waitpid(process, nullptr, 0);
+}
+
+// Orphans become its children, and it may wait for all of them.
+TEST_F(SupervisorTest, IsNotStartedByPidOneOrASubreaper) {
+  const auto is_not_started = [] {
+    const auto records = DreqRecords::Create();
+    const auto held = StartSupervisor(Program(), (*records)->fd(), if_nametoindex(kNear));
+    const bool childless = waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD;
+    return !held.ok() && childless;
+  };
+  const pid_t subreaper = fork();
+  if (subreaper == 0) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    _exit(is_not_started() ? 0 : 1);
+  }
+  const pid_t parent_of_one = fork();
+  if (parent_of_one == 0) {
+    if (unshare(CLONE_NEWPID) != 0) _exit(0);  // not permitted here
+    const pid_t one = fork();
+    if (one == 0) _exit(is_not_started() ? 0 : 1);
+    int status = -1;
+    waitpid(one, &status, 0);
+    _exit(status == 0 ? 0 : 1);
+  }
+  for (const pid_t process : {subreaper, parent_of_one}) {
+    int status = -1;
+    ASSERT_EQ(waitpid(process, &status, 0), process);
+    EXPECT_EQ(status, 0);
+  }
 }
 
 TEST_F(SupervisorTest, TheErrorNamesASupervisorThatCannotBeStarted) {

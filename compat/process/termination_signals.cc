@@ -27,6 +27,8 @@ constexpr int kStepMs = 100, kSteps = 50;
 
 constexpr int64_t kLookNs = 500'000'000;  // for threads of the program's
 
+constexpr int kStatusOfSignals = 128;  // as shells report the end by a signal
+
 pid_t process = 0;
 bool (*interrupted_in_call)() = nullptr;
 int64_t (*clock_ms)() = nullptr;
@@ -48,20 +50,19 @@ bool AwaitSignal() {
   return true;
 }
 
-void EndBy(int number) {
+[[noreturn]] void EndBy(int number) {
   signal(number, SIG_DFL);
   sigset_t one;
   sigemptyset(&one);
   sigaddset(&one, number);
   pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
   raise(number);
+  // The kernel drops a signal with the default action if this process is PID 1 of its namespace.
+  _exit(kStatusOfSignals + number);
 }
 
 void OnSignal(int signal) {
-  if (getpid() != process || signal_filter.IsRepeated(clock_ms())) {
-    EndBy(signal);
-    return;
-  }
+  if (getpid() != process || signal_filter.IsRepeated(clock_ms())) EndBy(signal);
   const int error = errno;
   taken.store(signal, std::memory_order_relaxed);
   sem_post(&wakes);

@@ -16,8 +16,10 @@ int64_t MonotonicMs();
 // changes one later handles it itself. The thread that takes the signal stops in the handler, as
 // the default action would stop it, unless `in_call()` returns true there because `leave` needs the
 // thread to continue. A further signal that arrives at least RepeatedSignalFilter::kAtOnceMs after
-// the first ends the process at once. In forked children the signals have their default action.
-// Call it once per process. `now_ms` returns the time in the handler; tests have their own clock.
+// the first ends the process at once. PID 1 of a PID namespace, for which the kernel ignores
+// signals with the default action, exits with the status 128 + signal instead. In forked children
+// the signals have their default action. Call it once per process. `now_ms` returns the time in the
+// handler; tests have their own clock.
 //
 // The same thread checks twice per second whether main() has ended by pthread_exit(3) and all other
 // threads of the program have ended (OnlyOurThreadsAreLeft()). If so, it calls exit(0), as the end

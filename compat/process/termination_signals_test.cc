@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,6 +40,14 @@ std::atomic<int64_t> test_ms{0};
 int64_t TestMs() { return test_ms; }
 void Leave() { std::fputs("left\n", stderr); }
 
+bool MayMakePidNamespaces() {
+  const pid_t child = fork();
+  if (child == 0) _exit(unshare(CLONE_NEWPID) == 0 ? 0 : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+
 [[noreturn]] void StayForEver() {
   while (true) pause();
 }
@@ -56,6 +65,24 @@ TEST(TerminationSignalsTest, DisconnectsAndDiesBySignal) {
     };
     EXPECT_EXIT(end(), testing::KilledBySignal(signal), "left");
   }
+}
+
+// As a program in a container, for which the kernel ignores signals with the default action.
+TEST(TerminationSignalsTest, PidOneOfANamespaceExits) {
+  if (!MayMakePidNamespaces()) GTEST_SKIP() << "needs the right to a PID namespace";
+  const auto end = [] {
+    if (unshare(CLONE_NEWPID) != 0) _exit(kWentOn);
+    const pid_t first = fork();
+    if (first == 0) {
+      LeaveBeforeEndingSignals(Leave, InCall);
+      raise(SIGTERM);
+      _exit(kWentOn);
+    }
+    int status = 0;
+    waitpid(first, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : kChildLeft);
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(128 + SIGTERM), "left");
 }
 
 // The call is what leaving waits for.

@@ -176,6 +176,41 @@ TEST_F(CmEventsTest, InfiniteRnrRetriesGetAShortRnrTimer) {
   Destroy(request);
 }
 
+// The kernel accepts the call at any time, and librdmacm takes the event.
+TEST_F(CmEventsTest, ASynchronousDisconnectTakesTheEventOfAConnectionThatEndedLongBefore) {
+  rdma_cm_id* const peer = Ask(kPort, others_);
+  rdma_cm_id* const request = AwaitEvent(channel_, RDMA_CM_EVENT_CONNECT_REQUEST);
+  ASSERT_EQ(MakeQp(request), 0);
+  ASSERT_EQ(rdma_accept(request, nullptr), 0);
+  AwaitEvent(others_, RDMA_CM_EVENT_ESTABLISHED);
+  AwaitEvent(channel_, RDMA_CM_EVENT_ESTABLISHED);
+  ASSERT_EQ(rdma_migrate_id(peer, nullptr), 0) << "from here on its calls wait";
+  ASSERT_EQ(rdma_disconnect(request), 0);
+  AwaitEvent(channel_, RDMA_CM_EVENT_DISCONNECTED);
+  // The peer's time-wait began earlier.
+  AwaitEvent(channel_, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+  for (const rdma_cm_event_type type : {RDMA_CM_EVENT_DISCONNECTED, RDMA_CM_EVENT_TIMEWAIT_EXIT}) {
+    ASSERT_EQ(rdma_disconnect(peer), 0) << std::strerror(errno);
+    EXPECT_EQ(peer->event->event, type);
+  }
+  EXPECT_EQ(rdma_disconnect(peer), -1) << "no event is left to wait for";
+  EXPECT_EQ(errno, EINVAL);
+  Destroy(peer);
+  Destroy(request);
+}
+
+// Programs print it when they report the error.
+TEST_F(CmEventsTest, TheAddressOfThePeerIsKnownBeforeItIsResolvedAndAfterAnError) {
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(rdma_create_id(others_, &id, nullptr, RDMA_PS_TCP), 0);
+  Ipv4Address nobody("192.0.2.99", kPort);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, nobody.get(), 1), 0) << std::strerror(errno);
+  EXPECT_EQ(std::memcmp(rdma_get_peer_addr(id), nobody.get(), sizeof(sockaddr_in)), 0);
+  EXPECT_EQ(AwaitEvent(others_, RDMA_CM_EVENT_ADDR_ERROR), id);
+  EXPECT_EQ(rdma_get_dst_port(id), htons(kPort));
+  EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
 // Who drains its queue pair waits for what was posted to be flushed.
 TEST_F(CmEventsTest, DisconnectFlushesAQueuePairThatNeverConnected) {
   rdma_cm_id* const peer = Ask(kPort, others_);

@@ -248,6 +248,8 @@ POLLUX_EXPORT int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, soc
     // As routes are missed elsewhere.
     if (absl::IsNotFound(status)) return Failed(ENETUNREACH);
     if (!status.ok()) return CmResult(status);
+    // As librdmacm: programs read it before the address is resolved, and if it is not.
+    std::memcpy(&id->route.addr.dst_storage, destination, AddressLength(destination));
     owned.Poll();
   }
   return Complete(Of(id));

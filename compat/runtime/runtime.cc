@@ -139,7 +139,6 @@ absl::StatusOr<Runtime*> Runtime::Get() {
         "registered memory\n",
         std::strerror(errno));
   }
-  std::atexit(EndAtExit);
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   // From here on no call takes the lock: what forks while another thread has it leaves a child in
   // which nobody gives it back.
@@ -269,8 +268,8 @@ void Runtime::End() {
   progress_thread_->Stop();
   if (!AcquireAtLast()) return;
   ScopedWorkerOwnership owned(this, std::adopt_lock);
-  // What the program says to one of them from now on, in a destructor of its own, finds an
-  // identifier that is not connected.
+  // A call from now on, by another thread or by a library that finishes later, finds an identifier
+  // that is not connected.
   for (CmIdBase* id : std::exchange(identifiers_, {})) {
     manager_->DestroyId(std::exchange(id->native, ended_));
   }
@@ -366,7 +365,7 @@ void Runtime::TellOfCopy() {
   errno = ENODEV;
 }
 
-void Runtime::EndAtExit() {
+void Runtime::EndOfThisProcess() {
   Runtime* const there = runtime;
   if (there != nullptr && there->process_ == getpid()) EndOnce();
 }
@@ -376,5 +375,15 @@ void Runtime::EndOnce() {
   static std::once_flag once;
   std::call_once(once, [] { runtime.load()->End(); });
 }
+
+namespace {
+
+// Exit handlers and static destructors of the program still use its connections, so this runs after
+// all of them, and after the destructor functions of the libraries that depend on this one. A
+// handler that std::atexit() registers when the device is opened would run before those that were
+// registered earlier. End() needs no object that static destructors destroy.
+__attribute__((destructor)) void EndAtExit() { Runtime::EndOfThisProcess(); }
+
+}  // namespace
 
 }  // namespace pollux::compat

@@ -84,6 +84,9 @@ class Runtime {
   // also in signal handlers. The progress thread sends them, because the calling thread may be in
   // any function.
   static void SendHeldPosts();
+  // Ends all connections if this process, not one that it was forked from, has opened the port.
+  // Called when the process exits.
+  static void EndOfThisProcess();
   // A file of this process of which each context has a descriptor, to recognise contexts of this
   // process.
   int command_fd() const { return command_fd_; }
@@ -126,7 +129,6 @@ class Runtime {
   // Waits for the peers' replies to DREQs.
   void AwaitAnswers(ScopedWorkerOwnership& owned);
   static void TellOfCopy();
-  static void EndAtExit();
   static void EndOnce();
   // Fork handlers. They make sure that no thread is in a call during the fork, except for one that
   // a signal handler has interrupted: on the forking thread, or on another one that does not

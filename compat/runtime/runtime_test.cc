@@ -35,7 +35,7 @@ class RuntimeTest : public testing::Test {
     ASSERT_NE(mkdtemp(pattern), nullptr);
     runtime_ = pattern;
     setenv("RUNTIME_DIRECTORY", pattern, 1);
-    // After all that the runtime does at the end.
+    // After the exit handlers that remove the runtime's files.
     std::atexit([] {
       if (getpid() == process_) std::filesystem::remove_all(runtime_);
     });

@@ -159,23 +159,29 @@ Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
   return qp.release();
 }
 
-ibv_qp* CreateQpEx(ibv_context*, ibv_qp_init_attr_ex* init) {
+std::optional<uint64_t> SendOpsOf(const ibv_qp_init_attr_ex& init) {
   constexpr uint32_t kMask =
       IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
-  const bool ops_given = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-  const bool flags_given = (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
-  const uint64_t ops = ops_given ? init->send_ops_flags : 0;
-  if ((init->comp_mask & ~kMask) != 0 || (ops & ~kSendOps) != 0 ||
-      (flags_given && init->create_flags != 0)) {
+  const bool ops_given = (init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  const bool flags_given = (init.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
+  const uint64_t ops = ops_given ? init.send_ops_flags : 0;
+  if ((init.comp_mask & ~kMask) != 0 || (ops & ~kSendOps) != 0 ||
+      (flags_given && init.create_flags != 0)) {
     Failed(EOPNOTSUPP);
-    return nullptr;
+    return std::nullopt;
   }
+  return ops;
+}
+
+ibv_qp* CreateQpEx(ibv_context*, ibv_qp_init_attr_ex* init) {
+  const std::optional<uint64_t> send_ops = SendOpsOf(*init);
+  if (!send_ops) return nullptr;
   if ((init->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
     Failed(EINVAL);
     return nullptr;
   }
   // The longer structure begins as the shorter one does; ibv_create_qp_ex() counts on it too.
-  Qp* qp = CreateQp(init->pd, reinterpret_cast<ibv_qp_init_attr*>(init), ops);
+  Qp* qp = CreateQp(init->pd, reinterpret_cast<ibv_qp_init_attr*>(init), *send_ops);
   return qp == nullptr ? nullptr : &qp->qp_base;
 }
 

@@ -2,6 +2,9 @@
 #ifndef POLLUX_COMPAT_VERBS_QUEUE_PAIR_H_
 #define POLLUX_COMPAT_VERBS_QUEUE_PAIR_H_
 
+#include <cstdint>
+#include <optional>
+
 #include "compat/verbs/objects.h"
 
 namespace pollux::compat {
@@ -10,6 +13,9 @@ namespace pollux::compat {
 // (ibv_qp_create_send_ops_flags) the queue pair supports ibv_wr_*(3). Not during a
 // ScopedWorkerOwnership.
 Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops);
+// The `send_ops` of a queue pair with these attributes. Nothing, with errno EOPNOTSUPP, if they ask
+// for what is not implemented.
+std::optional<uint64_t> SendOpsOf(const ibv_qp_init_attr_ex& init);
 // As ibv_destroy_qp: 0 or an errno. Not during a ScopedWorkerOwnership.
 int DestroyQp(Qp* qp);
 
