@@ -20,7 +20,7 @@ std::future<std::vector<uint8_t>> AskService(const ServiceProgram& program,
                                              const CallHeader& header, const Args& args,
                                              const Gid& client,
                                              absl::FunctionRef<void(ServiceCall)> serve,
-                                             bool connected = true) {
+                                             bool connected = true, const Gid& server = {}) {
   std::vector<uint8_t> message(1 << 16);
   const size_t at = EmitCall(header, absl::MakeSpan(message));
   message.resize(at + Encode(args, absl::MakeSpan(message).subspan(at)).stream.size());
@@ -28,9 +28,9 @@ std::future<std::vector<uint8_t>> AskService(const ServiceProgram& program,
   auto future = answered->get_future();
   ReplySender reply(
       [answered](std::vector<uint8_t> bytes) { answered->set_value(std::move(bytes)); });
-  auto call =
-      ServiceCall::Take(program, std::move(message),
-                        {.client = client, .server = {}, .connected = connected}, std::move(reply));
+  auto call = ServiceCall::Take(program, std::move(message),
+                                {.client = client, .server = server, .connected = connected},
+                                std::move(reply));
   if (call.has_value()) serve(*std::move(call));
   return future;
 }

@@ -21,14 +21,15 @@ StreamClient::StreamClient(Fd socket, uint32_t program, uint32_t version, std::s
 
 absl::StatusOr<StreamClient> StreamClient::Connect(const SocketAddress& server, uint32_t program,
                                                    uint32_t version, const AuthSys& credential,
-                                                   std::string name, const StreamLimits& limits) {
+                                                   std::string name, const StreamLimits& limits,
+                                                   const Gid& from) {
   std::vector<uint8_t> body(kMaxAuthBytes);
   const Encoded encoded = Encode(credential, absl::MakeSpan(body));
   if (!encoded.ok) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": the credential is too large"));
   }
   body.resize(encoded.stream.size());
-  Fd socket(ConnectTcp(server, limits.timeout_s, SourcePort::kReserved));
+  Fd socket(ConnectTcp(server, limits.timeout_s, SourcePort::kReserved, from));
   if (!socket.ok()) {
     return absl::UnavailableError(absl::StrCat(
         name, ": ", strerror(errno),

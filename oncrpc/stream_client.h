@@ -31,11 +31,13 @@ struct StreamLimits {
 class StreamClient {
  public:
   // Connects by TCP, from a reserved port if this process may use one, and uses AUTH_SYS. `name` is
-  // the service's name in errors. Unavailable, with the reason, if the service cannot be reached.
-  // InvalidArgument if the credential exceeds its limits.
+  // the service's name in errors; `from` is the source address, as for ConnectTcp(). Unavailable,
+  // with the reason, if the service cannot be reached. InvalidArgument if the credential exceeds
+  // its limits.
   static absl::StatusOr<StreamClient> Connect(const SocketAddress& server, uint32_t program,
                                               uint32_t version, const AuthSys& credential,
-                                              std::string name, const StreamLimits& limits = {});
+                                              std::string name, const StreamLimits& limits = {},
+                                              const Gid& from = {});
   // Uses a connected socket, without a credential.
   StreamClient(Fd socket, uint32_t program, uint32_t version, std::string name,
                const StreamLimits& limits);

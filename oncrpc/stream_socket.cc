@@ -19,14 +19,29 @@ bool Connected(int fd, const sockaddr* address, socklen_t length) {
   return true;
 }
 
+// Binds as far as that is possible: this host may have lost the address, and an ordinary user gets
+// no reserved port. The server may accept the connection nevertheless.
+void BindSource(int fd, SourcePort source, const Gid& from) {
+  if (!from.IsZero()) {
+    const Sockaddr address = ToSockaddr({.address = from, .port = 0});
+    Sockaddr reserved = address;  // bindresvport_sa() writes its port
+    if (source == SourcePort::kReserved &&
+        bindresvport_sa(fd, reinterpret_cast<sockaddr*>(&reserved.storage)) == 0) {
+      return;
+    }
+    if (bind(fd, address.get(), address.length) == 0) return;
+  }
+  if (source == SourcePort::kReserved) bindresvport_sa(fd, nullptr);
+}
+
 }  // namespace
 
-int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, SourcePort source) {
+int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, SourcePort source,
+                  const Gid& from) {
   const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
+  BindSource(fd, source, from);
   if (source == SourcePort::kReserved) {
-    // An ordinary user has none, and the server may take that too.
-    bindresvport_sa(fd, nullptr);
     // A server that begins at this port while the connection stands, or for the minute after it,
     // finds it free. Not before: two connections would be given one port.
     const int on = 1;
@@ -44,9 +59,9 @@ int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, Sour
   return fd;
 }
 
-int ConnectTcp(const SocketAddress& server, int timeout_s, SourcePort source) {
+int ConnectTcp(const SocketAddress& server, int timeout_s, SourcePort source, const Gid& from) {
   const Sockaddr address = ToSockaddr(server);
-  return ConnectStream(address.get(), address.length, timeout_s, source);
+  return ConnectStream(address.get(), address.length, timeout_s, source, from);
 }
 
 }  // namespace pollux::oncrpc

@@ -13,9 +13,11 @@ namespace pollux::oncrpc {
 enum class SourcePort { kAny, kReserved };
 
 // Returns a connected socket, or -1 with errno. Connecting, reads and writes each wait for at most
-// `timeout_s` seconds. Blocks, so it must not be used on a polled core.
-int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, SourcePort source);
-int ConnectTcp(const SocketAddress& server, int timeout_s, SourcePort source);
+// `timeout_s` seconds. `from`: the source address; the kernel chooses it if this is zero or no
+// address of this host. Blocks, so it must not be used on a polled core.
+int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, SourcePort source,
+                  const Gid& from = {});
+int ConnectTcp(const SocketAddress& server, int timeout_s, SourcePort source, const Gid& from = {});
 
 }  // namespace pollux::oncrpc
 

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -43,12 +44,17 @@ class TcpServer {
     close(fd_);
   }
   SocketAddress endpoint() const { return {.address = Gid::FromIpv4(0x7F000001), .port = port_}; }
+  // The address from which the last connection came.
+  Gid client() const { return Gid::FromIpv4(client_); }
 
  private:
   void Serve() {
     for (;;) {
-      const int connection = accept(fd_, nullptr, nullptr);
+      sockaddr_in client{};
+      socklen_t length = sizeof client;
+      const int connection = accept(fd_, reinterpret_cast<sockaddr*>(&client), &length);
       if (connection < 0) return;
+      client_ = ntohl(client.sin_addr.s_addr);
       while (ServeOne(connection)) {
       }
       close(connection);
@@ -71,6 +77,7 @@ class TcpServer {
   Handler handler_;
   int fd_ = -1;
   uint16_t port_ = 0;
+  std::atomic<uint32_t> client_ = 0;
   std::thread thread_;
 };
 

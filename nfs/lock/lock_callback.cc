@@ -19,10 +19,10 @@ absl::StatusOr<SocketAddress> FindManager(const Gid& client) {
 }
 
 absl::StatusOr<oncrpc::StreamClient> Connect(const SocketAddress& manager,
-                                             const std::string& own_name) {
+                                             const std::string& own_name, const Gid& from = {}) {
   return oncrpc::StreamClient::Connect(
       manager, kNlmProgram, kNlmV4, {.machinename = {own_name}},
-      absl::StrCat("the lock manager of ", FormatAddress(manager.address)));
+      absl::StrCat("the lock manager of ", FormatAddress(manager.address)), {}, from);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ bool TellGranted(const LockRequest& request) {
 
 bool TellGrantedAt(const SocketAddress& manager, const LockRequest& request) {
   const std::string own = OwnName();
-  auto rpc = Connect(manager, own);
+  auto rpc = Connect(manager, own, request.server);
   if (!rpc.ok()) return false;
   Nlm4Testargs args{.exclusive = request.exclusive};
   args.alock.caller_name.text = own;

@@ -14,7 +14,9 @@ namespace pollux::nfs {
 
 // Asks the client's rpcbind for its lock manager, and then the lock manager, over TCP. Returns
 // false if the client does not want the lock (any more) or cannot be reached. Returns true if it
-// accepts, and if it was asked but does not reply, since it may have accepted. Blocks, for seconds.
+// accepts, and if it was asked but does not reply, since it may have accepted. The call comes from
+// the address to which the client sent the request: Linux takes no grants from other addresses than
+// its server's. Blocks, for seconds.
 bool TellGranted(const LockRequest& request);
 // As TellGranted(), for a known lock manager.
 bool TellGrantedAt(const SocketAddress& manager, const LockRequest& request);

@@ -50,6 +50,23 @@ TEST(LockCallbackTest, WithoutAReplyTheGrantMayBeTaken) {
   EXPECT_TRUE(Manager().Answer(Nlm4Stats::kFailed));
 }
 
+// A Linux client compares it with the address of its server.
+TEST(LockCallbackTest, TheGrantComesFromTheAddressThatWasAsked) {
+  oncrpc::TcpServer server([](const oncrpc::CallHeader& call, absl::Span<const uint8_t>) {
+    std::vector<uint8_t> results(64);
+    results.resize(oncrpc::Encode(Nlm4Res{}, absl::MakeSpan(results)).stream.size());
+    return oncrpc::Record({.xid = call.xid}, results);
+  });
+  LockRequest request = kRequest;
+  request.server = Gid::FromIpv4(0x7F000002);
+  EXPECT_TRUE(TellGrantedAt(server.endpoint(), request));
+  EXPECT_EQ(server.client(), request.server);
+  // This host does not have the address any more.
+  request.server = Gid::FromIpv4(0xC0000201);
+  EXPECT_TRUE(TellGrantedAt(server.endpoint(), request));
+  EXPECT_EQ(server.client(), Gid::FromIpv4(0x7F000001));
+}
+
 TEST(LockCallbackTest, AnUnreachableClientDoesNotGetTheGrant) {
   // Nobody listens on this host's port 1.
   EXPECT_FALSE(TellGrantedAt({.address = Gid::FromIpv4(0x7F000001), .port = 1}, kRequest));

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -73,6 +75,20 @@ LockClient ClientOf(const Gid& address, std::string_view name) {
   return {.address = address, .name = std::string(name)};
 }
 
+// Returns nothing if the range exceeds the largest possible file.
+std::optional<LockRequest> RequestOf(const oncrpc::ServiceCall& call, const Nlm4Lock& lock,
+                                     bool exclusive) {
+  const auto range = ByteRange::From(lock.l_offset, lock.l_len);
+  if (!range.has_value()) return std::nullopt;
+  return LockRequest{.file = std::string(lock.fh.text),
+                     .owner = {.client = ClientOf(call.client(), lock.caller_name.text),
+                               .svid = lock.svid,
+                               .oh = std::string(lock.oh.text)},
+                     .range = *range,
+                     .exclusive = exclusive,
+                     .server = call.server()};
+}
+
 ShareRequest ShareOf(const LockClient& client, const Nlm4Share& share, uint64_t incarnation) {
   return {.file = std::string(share.fh.text),
           .client = client,
@@ -97,7 +113,13 @@ LockCalls::Shared::Shared(const ServedExports* all, LockTables* locks,
 }
 
 bool LockCalls::Shared::Remember(const Gid& host) {
-  const absl::Status status = hosts->Add(host, [this] { return tables->Hosts(); });
+  const absl::Status status = hosts->Add(host, [this] {
+    // The host of a LOCK call must stay stored until its lock is in a table. Tables come second:
+    // the lock of a call that ends in between is there.
+    std::set<Gid> holders = pending.Hosts();
+    holders.merge(tables->Hosts());
+    return holders;
+  });
   if (!status.ok() && !said.exchange(true)) {
     log(absl::StrCat("locks are refused: ", status.message()));
   }
@@ -120,6 +142,7 @@ bool LockCalls::Shared::FreeAll(const LockClients::Incarnation& incarnation,
 }
 
 bool LockCalls::Shared::Drop(const LockClient& client) {
+  pending.GiveUp([&](const PendingLock& lock) { return lock.request.owner.client == client; });
   const auto renewed = clients.Renew(client);
   // Who is not known holds nothing.
   if (!renewed.has_value()) return true;
@@ -129,30 +152,28 @@ bool LockCalls::Shared::Drop(const LockClient& client) {
   return true;
 }
 
-std::optional<uint64_t> LockCalls::Session::Enter(const LockClient& holder,
-                                                  std::optional<uint32_t> state) {
+Nlm4Stats LockCalls::Session::Enter(const LockClient& holder, std::optional<uint32_t> state,
+                                    uint64_t* incarnation) {
   const auto heard = shared.clients.HeardOf(holder, state);
-  if (!heard.has_value()) return std::nullopt;
+  if (!heard.has_value()) return Nlm4Stats::kDeniedNolocks;
+  if (heard->stale) return Nlm4Stats::kDeniedGracePeriod;
   const LockClients::Incarnation now{.client = holder, .number = heard->incarnation};
+  if (!heard->freed && state.has_value()) {
+    // Before locks are freed: calls of earlier incarnations must not take any after that.
+    shared.pending.GiveUp([&](const PendingLock& lock) {
+      return lock.request.owner.client == holder && lock.state != state;
+    });
+  }
   // Here before the new lock; elsewhere it may be a little later.
   locks.FreeAll(holder, now.number);
   if (!heard->freed && shared.FreeAll(now, entry.served)) shared.clients.Freed(now, state);
-  return now.number;
+  *incarnation = now.number;
+  return Nlm4Stats::kGranted;
 }
 
 bool LockCalls::Session::MayTake(bool reclaim) const {
   if (!reclaim) return !shared.InGrace();
-  return shared.InGrace() && shared.hosts->before().contains(client);
-}
-
-LockRequest LockCalls::Session::RequestOf(const Nlm4Lock& lock, const ByteRange& range,
-                                          bool exclusive) const {
-  return {.file = std::string(lock.fh.text),
-          .owner = {.client = ClientOf(client, lock.caller_name.text),
-                    .svid = lock.svid,
-                    .oh = std::string(lock.oh.text)},
-          .range = range,
-          .exclusive = exclusive};
+  return shared.InGrace() && shared.hosts->before().contains(call.client());
 }
 
 LockCalls::LockCalls(const ServedExports* exports, Options options)
@@ -178,11 +199,10 @@ void LockCalls::Serve(oncrpc::ServiceCall call) {
     case NlmProcedure::kTestMsg:
       return Start(std::move(call), &Test, NlmProcedure::kTestRes);
     case NlmProcedure::kLock:
+    case NlmProcedure::kNmLock:
       return Start(std::move(call), &Lock);
     case NlmProcedure::kLockMsg:
       return Start(std::move(call), &Lock, NlmProcedure::kLockRes);
-    case NlmProcedure::kNmLock:
-      return Start(std::move(call), &NmLock);
     case NlmProcedure::kCancel:
       return Start(std::move(call), &Cancel);
     case NlmProcedure::kCancelMsg:
@@ -227,6 +247,37 @@ void LockCalls::Reply(Shared& shared, oncrpc::ServiceCall& call, const Res& resu
                        });
 }
 
+LockCalls::Arrival LockCalls::NoteArrival(Shared& shared, const oncrpc::ServiceCall& call,
+                                          const Nlm4Lockargs& args) {
+  auto request = RequestOf(call, args.alock, args.exclusive);
+  if (!request.has_value()) return {};
+  // Only a monitored host is notified when this server restarts, and notifies this server when it
+  // restarts itself.
+  const bool monitored = call.procedure() != static_cast<uint32_t>(NlmProcedure::kNmLock);
+  const auto state = monitored ? std::optional<uint32_t>(args.state) : std::nullopt;
+  return {.lock = shared.pending.Add(*std::move(request), state)};
+}
+
+LockCalls::Arrival LockCalls::NoteArrival(Shared& shared, const oncrpc::ServiceCall& call,
+                                          const Nlm4Cancargs& args) {
+  const auto request = RequestOf(call, args.alock, args.exclusive);
+  if (!request.has_value()) return {};
+  return {.lock = nullptr, .gave_up = shared.pending.GiveUp([&](const PendingLock& lock) {
+            return lock.request == *request;
+          })};
+}
+
+LockCalls::Arrival LockCalls::NoteArrival(Shared& shared, const oncrpc::ServiceCall& call,
+                                          const Nlm4Unlockargs& args) {
+  const auto request = RequestOf(call, args.alock, false);
+  if (!request.has_value()) return {};
+  shared.pending.GiveUp([&](const PendingLock& lock) {
+    return lock.request.file == request->file && lock.request.owner == request->owner &&
+           lock.request.range.Overlaps(request->range);
+  });
+  return {};
+}
+
 template <class Res, class Args>
 void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Args&),
                       NlmProcedure told_by) {
@@ -236,6 +287,8 @@ void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Arg
   if (!entry.has_value()) {
     return Reply(*shared_, call, Res{.cookie = args.cookie, .stat = Nlm4Stats::kStaleFh}, told_by);
   }
+  // Also if the call is put off: clients do not repeat a CANCEL.
+  Arrival arrival = NoteArrival(*shared_, call, args);
   // Whose it is, WaitingCalls says.
   auto waiting = std::make_shared<oncrpc::ServiceCall>(std::move(call));
   const auto put_off = [raw = shared_.get(), args, told_by, waiting] {
@@ -250,8 +303,9 @@ void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Arg
     put_off();
   });
   const bool runs = served->storage->RunControlCall([shared = shared_, entry = *std::move(entry),
-                                                     args, serve, told_by, number, overdue,
-                                                     waiting](Identity& identity) {
+                                                     args, serve, told_by, number, overdue, waiting,
+                                                     arrival =
+                                                         std::move(arrival)](Identity& identity) {
     if (number != 0 && !shared->waiting.Take(number)) {
       --*overdue;
       return;
@@ -262,7 +316,8 @@ void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Arg
                     .entry = entry,
                     .locks = shared->tables->Of(*entry.served),
                     .context = {.tree = entry.tree.get(), .rights = rights, .identity = &identity},
-                    .client = call.client()};
+                    .call = call,
+                    .arrival = arrival};
     const oncrpc::AuthStatus authenticated = CredentialOf(
         call.credential(), rights != nullptr ? *rights : ClientRights{}, &session.context.caller);
     if (authenticated != oncrpc::AuthStatus::kOk) return call.Deny(authenticated);
@@ -295,6 +350,12 @@ void LockCalls::FreeAll(oncrpc::ServiceCall call) {
 
 bool LockCalls::HasRestarted(const Gid& host, uint32_t state,
                              std::optional<std::string_view> name) {
+  // Also of clients that are not known, because they have taken no lock yet.
+  shared_->pending.GiveUp([&](const PendingLock& lock) {
+    const LockClient& client = lock.request.owner.client;
+    return client.address == host && lock.state != state &&
+           (!name.has_value() || IsSameHost(client.name, *name));
+  });
   bool all = true;
   for (const auto& incarnation : shared_->clients.Restarted(host, state, name)) {
     const bool freed = shared_->FreeAll(incarnation, nullptr);
@@ -306,6 +367,8 @@ bool LockCalls::HasRestarted(const Gid& host, uint32_t state,
 }
 
 absl::StatusOr<size_t> LockCalls::Drop(const Gid& address) {
+  shared_->pending.GiveUp(
+      [&](const PendingLock& lock) { return lock.request.owner.client.address == address; });
   size_t clients = 0;
   bool all = true;
   for (const LockClient& client : shared_->tables->Holders()) {
@@ -336,13 +399,12 @@ Nlm4Stats LockCalls::Open(const Session& session, const Netobj& handle, bool exc
 Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
   // Who will hold what is not known yet.
   if (session.shared.InGrace()) return {.stat = Nlm4Stats::kDeniedGracePeriod};
-  const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
-  if (!range.has_value()) return {.stat = Nlm4Stats::kFbig};
+  const auto request = RequestOf(session.call, args.alock, args.exclusive);
+  if (!request.has_value()) return {.stat = Nlm4Stats::kFbig};
   Fd file;
   const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
   if (opened != Nlm4Stats::kGranted) return {.stat = opened};
-  const LockRequest request = session.RequestOf(args.alock, *range, args.exclusive);
-  const auto holder = session.locks.Test(request, file);
+  const auto holder = session.locks.Test(*request, file);
   if (!holder.has_value()) return {.stat = Nlm4Stats::kGranted};
   session.holder = holder->oh;
   return {.stat = Nlm4Stats::kDenied,
@@ -354,46 +416,37 @@ Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
 }
 
 Nlm4Res LockCalls::Lock(Session& session, const Nlm4Lockargs& args) {
-  return Take(session, args, /*monitored=*/true);
-}
-
-Nlm4Res LockCalls::NmLock(Session& session, const Nlm4Lockargs& args) {
-  return Take(session, args, /*monitored=*/false);
-}
-
-Nlm4Res LockCalls::Take(Session& session, const Nlm4Lockargs& args, bool monitored) {
   if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
-  const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
-  if (!range.has_value()) return {.stat = Nlm4Stats::kFbig};
+  if (session.arrival.lock == nullptr) return {.stat = Nlm4Stats::kFbig};
+  PendingLock& pending = *session.arrival.lock;
+  const LockRequest& request = pending.request;
   // First: a datagram's sender may be forged, and a file's handle not.
   Fd file;
   const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
   if (opened != Nlm4Stats::kGranted) return {.stat = opened};
-  const LockRequest request = session.RequestOf(args.alock, *range, args.exclusive);
-  const auto incarnation = session.Enter(
-      request.owner.client, monitored ? std::optional<uint32_t>(args.state) : std::nullopt);
-  if (!incarnation.has_value() || (monitored && !session.shared.Remember(session.client))) {
+  // Its state may be that before a restart, which must not be taken for a new one.
+  if (!pending.undecided) return {.stat = Nlm4Stats::kDenied};
+  uint64_t incarnation = 0;
+  const Nlm4Stats entered = session.Enter(request.owner.client, pending.state, &incarnation);
+  if (entered != Nlm4Stats::kGranted) return {.stat = entered};
+  if (pending.state.has_value() && !session.shared.Remember(request.owner.client.address)) {
     return {.stat = Nlm4Stats::kDeniedNolocks};
   }
-  const Outcome outcome = session.locks.Lock(request, args.block, std::move(file), *incarnation);
-  // Again: meanwhile it may have been taken for one that holds nothing.
-  if (monitored && !session.shared.Remember(session.client)) {
-    return {.stat = Nlm4Stats::kDeniedNolocks};
-  }
-  return {.stat = StatOf(outcome)};
+  return {.stat = StatOf(session.locks.Lock(request, args.block, std::move(file), incarnation,
+                                            &pending.undecided))};
 }
 
 Nlm4Res LockCalls::Cancel(Session& session, const Nlm4Cancargs& args) {
-  const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
-  const bool cancelled = range.has_value() && session.locks.Cancel(session.RequestOf(
-                                                  args.alock, *range, args.exclusive));
+  const auto request = RequestOf(session.call, args.alock, args.exclusive);
+  const bool was_waiting = request.has_value() && session.locks.Cancel(*request);
+  const bool cancelled = was_waiting || session.arrival.gave_up;
   return {.stat = cancelled ? Nlm4Stats::kGranted : Nlm4Stats::kDenied};
 }
 
 Nlm4Res LockCalls::Unlock(Session& session, const Nlm4Unlockargs& args) {
-  const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
-  if (!range.has_value()) return {.stat = Nlm4Stats::kFbig};
-  session.locks.Unlock(session.RequestOf(args.alock, *range, false));
+  const auto request = RequestOf(session.call, args.alock, false);
+  if (!request.has_value()) return {.stat = Nlm4Stats::kFbig};
+  session.locks.Unlock(*request);
   return {.stat = Nlm4Stats::kGranted};
 }
 
@@ -402,14 +455,15 @@ Nlm4Shareres LockCalls::Share(Session& session, const Nlm4Shareargs& args) {
   Fd object;
   const Nfsstat3 status = session.context.tree->Find(BytesOf(args.share.fh), &object);
   if (status != Nfsstat3::kOk) return {.stat = StatOf(status)};
-  const LockClient client = ClientOf(session.client, args.share.caller_name.text);
-  const auto incarnation = session.Enter(client, std::nullopt);
-  if (!incarnation.has_value()) return {.stat = Nlm4Stats::kDeniedNolocks};
-  return {.stat = StatOf(session.locks.Share(ShareOf(client, args.share, *incarnation)))};
+  const LockClient client = ClientOf(session.call.client(), args.share.caller_name.text);
+  uint64_t incarnation = 0;
+  const Nlm4Stats entered = session.Enter(client, std::nullopt, &incarnation);
+  if (entered != Nlm4Stats::kGranted) return {.stat = entered};
+  return {.stat = StatOf(session.locks.Share(ShareOf(client, args.share, incarnation)))};
 }
 
 Nlm4Shareres LockCalls::Unshare(Session& session, const Nlm4Shareargs& args) {
-  const LockClient client = ClientOf(session.client, args.share.caller_name.text);
+  const LockClient client = ClientOf(session.call.client(), args.share.caller_name.text);
   session.locks.Unshare(ShareOf(client, args.share, 0));
   return {.stat = Nlm4Stats::kGranted};
 }

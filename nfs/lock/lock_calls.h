@@ -22,6 +22,7 @@
 #include "nfs/lock/monitored_hosts.h"
 #include "nfs/lock/nlm.h"
 #include "nfs/lock/outgoing_calls.h"
+#include "nfs/lock/pending_locks.h"
 #include "nfs/lock/waiting_calls.h"
 #include "nfs/server/served_export.h"
 #include "oncrpc/service_call.h"
@@ -94,6 +95,7 @@ class LockCalls {
     std::atomic<bool> said{false};  // whether the failure to store a host was logged
     TellResult tell_result;
     LockClients clients;
+    PendingLocks pending;
     std::shared_ptr<LockGranter> granter;
     OutgoingCalls outgoing;  // uses the others, so it is destroyed first
     WaitingCalls waiting;    // uses `outgoing` too
@@ -109,30 +111,46 @@ class LockCalls {
     // false as FreeAll().
     bool Drop(const LockClient& client);
   };
+  // What the arrival of a call means for LOCK calls.
+  struct Arrival {
+    std::shared_ptr<PendingLock> lock;  // of a LOCK call, unless its range is invalid
+    bool gave_up = false;               // whether a CANCEL call has given up a LOCK call
+  };
   // A call that runs on a storage thread of its export.
   struct Session {
     Shared& shared;
     const ExportEntry& entry;
     LockTable& locks;  // the locks of that export
     CallContext context;
-    Gid client;
+    const oncrpc::ServiceCall& call;
+    const Arrival& arrival;
     std::string holder;  // memory that results point to
 
-    LockRequest RequestOf(const Nlm4Lock& lock, const ByteRange& range, bool exclusive) const;
     // Whether a lock may be taken, with regard to the grace period.
     bool MayTake(bool reclaim) const;
-    // Returns the incarnation for which the client takes a lock, and frees here what is left of
-    // earlier ones. `state` is that of its status monitor, if it sends one. Returns nothing if
-    // there is no room for the client.
-    std::optional<uint64_t> Enter(const LockClient& holder, std::optional<uint32_t> state);
+    // Determines the incarnation for which the client takes a lock, and frees here what is left of
+    // earlier ones. `state` is that of its status monitor, if it sends one. Returns kGranted;
+    // kDeniedNolocks if there is no room for the client; kDeniedGracePeriod, after which it asks
+    // again, if the call is stale (see LockClients).
+    Nlm4Stats Enter(const LockClient& holder, std::optional<uint32_t> state, uint64_t* incarnation);
   };
+
+  // Called in the order in which calls arrive: a LOCK becomes pending, and a CANCEL or an UNLOCK
+  // gives up pending LOCKs.
+  static Arrival NoteArrival(Shared& shared, const oncrpc::ServiceCall& call,
+                             const Nlm4Lockargs& args);
+  static Arrival NoteArrival(Shared& shared, const oncrpc::ServiceCall& call,
+                             const Nlm4Cancargs& args);
+  static Arrival NoteArrival(Shared& shared, const oncrpc::ServiceCall& call,
+                             const Nlm4Unlockargs& args);
+  template <class Args>
+  static Arrival NoteArrival(Shared& /*shared*/, const oncrpc::ServiceCall& /*call*/,
+                             const Args& /*args*/) {
+    return {};
+  }
 
   static Nlm4Testres Test(Session& session, const Nlm4Testargs& args);
   static Nlm4Res Lock(Session& session, const Nlm4Lockargs& args);
-  static Nlm4Res NmLock(Session& session, const Nlm4Lockargs& args);
-  // `monitored`: the host is notified when this server restarts, and notifies this server when it
-  // restarts itself.
-  static Nlm4Res Take(Session& session, const Nlm4Lockargs& args, bool monitored);
   static Nlm4Res Cancel(Session& session, const Nlm4Cancargs& args);
   static Nlm4Res Unlock(Session& session, const Nlm4Unlockargs& args);
   static Nlm4Shareres Share(Session& session, const Nlm4Shareargs& args);

@@ -10,11 +10,14 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "nfs/server/stalled_file_for_test.h"
 #include "nfs/storage/stalled_storage_for_test.h"
 #include "oncrpc/service_call_for_test.h"
 #include "oncrpc/tcp_service.h"
@@ -30,6 +33,7 @@ constexpr uint32_t kUser = 1234;
 constexpr uint64_t kAll = UINT64_MAX;
 
 const Gid kOne = Gid::FromIpv4(0x0A000001), kTwo = Gid::FromIpv4(0x0A000002);
+const Gid kServer = Gid::FromIpv4(0x0A0000FE);
 
 // What clients are told, and what they say to it.
 class Told {
@@ -114,8 +118,7 @@ class LockCallsTest : public testing::Test {
       ASSERT_EQ(mkdir(Path(name).c_str(), 0755), 0);
       const ClientRights rights{.read_only = std::string(name) == "ro"};
       exports.push_back({.directory = Path(name), .clients = {{network_, rights}}});
-      std::ofstream(Path(name) + "/f") << "text";
-      ASSERT_EQ(chmod((Path(name) + "/f").c_str(), 0666), 0);
+      MakeFile(Path(name) + "/f");
     }
     exports[2].clients[0].network = {.address = *ParseAddress("192.0.2.0"), .prefix_length = 24};
     auto opened = ServedExports::Open(exports, Path("key"));
@@ -155,6 +158,10 @@ class LockCallsTest : public testing::Test {
     if (!directory_.empty()) std::filesystem::remove_all(directory_);
   }
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+  static void MakeFile(const std::string& path) {
+    std::ofstream(path) << "text";
+    ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  }
   std::string HandleOf(size_t which, const std::string& name) {
     const ExportTree& tree = *exports_->table()->at(which).tree;
     Fd object;
@@ -172,9 +179,10 @@ class LockCallsTest : public testing::Test {
             .l_offset = offset,
             .l_len = length};
   }
-  // Sends a call as kUser; its reply's header, with what came behind it in results_.
+  using Reply = std::future<std::vector<uint8_t>>;
+  // Sends a call as kUser.
   template <class Args>
-  oncrpc::ReplyHeader Call(NlmProcedure procedure, const Args& args, const Gid& client) {
+  Reply Send(NlmProcedure procedure, const Args& args, const Gid& client) {
     std::vector<uint8_t> credential(oncrpc::kMaxAuthBytes);
     const oncrpc::Encoded encoded =
         oncrpc::Encode(oncrpc::AuthSys{.uid = kUser, .gid = kUser}, absl::MakeSpan(credential));
@@ -183,27 +191,44 @@ class LockCallsTest : public testing::Test {
         .version = kNlmV4,
         .procedure = static_cast<uint32_t>(procedure),
         .credential = {.flavor = oncrpc::AuthFlavor::kSys, .body = encoded.stream}};
-    message_ =
-        oncrpc::AskService(LockCalls::kProgram, header, args, client,
-                           [this](oncrpc::ServiceCall call) { calls_->Serve(std::move(call)); })
-            .get();
-    oncrpc::ReplyHeader reply;
-    const size_t begin = oncrpc::ParseReply(message_, &reply);
+    return oncrpc::AskService(
+        LockCalls::kProgram, header, args, client,
+        [this](oncrpc::ServiceCall call) { calls_->Serve(std::move(call)); },
+        /*connected=*/true, kServer);
+  }
+  // Waits for a reply: its header, with what came behind it in results_.
+  oncrpc::ReplyHeader Receive(Reply reply) {
+    message_ = reply.get();
+    oncrpc::ReplyHeader header;
+    const size_t begin = oncrpc::ParseReply(message_, &header);
     EXPECT_GT(begin, 0u);
     results_ = absl::MakeConstSpan(message_).subspan(begin);
-    return reply;
+    return header;
   }
-  template <class Res, class Args>
-  Res Ask(NlmProcedure procedure, const Args& args, const Gid& client) {
+  template <class Res>
+  Res ResultsOf(Reply reply) {
     Res results;
-    EXPECT_EQ(Call(procedure, args, client).accept_status, oncrpc::AcceptStatus::kSuccess);
+    EXPECT_EQ(Receive(std::move(reply)).accept_status, oncrpc::AcceptStatus::kSuccess);
     EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(results_), &results));
     EXPECT_EQ(results.cookie.text, "cookie");
     return results;
   }
+  template <class Args>
+  oncrpc::ReplyHeader Call(NlmProcedure procedure, const Args& args, const Gid& client) {
+    return Receive(Send(procedure, args, client));
+  }
+  template <class Res, class Args>
+  Res Ask(NlmProcedure procedure, const Args& args, const Gid& client) {
+    return ResultsOf<Res>(Send(procedure, args, client));
+  }
   static Nlm4Lockargs LockArgs(const Nlm4Lock& lock) {
     return {.cookie = {"cookie"}, .exclusive = true, .alock = lock, .state = 1};
   }
+  // Sends a LOCK, and waits for its reply.
+  Reply Begin(const Nlm4Lock& lock, const Gid& client = kOne) {
+    return Send(NlmProcedure::kLock, LockArgs(lock), client);
+  }
+  Nlm4Stats End(Reply reply) { return ResultsOf<Nlm4Res>(std::move(reply)).stat; }
   Nlm4Stats Lock(const Nlm4Lock& lock, const Gid& client = kOne, bool block = false,
                  uint32_t state = 1) {
     Nlm4Lockargs args = LockArgs(lock);
@@ -266,6 +291,7 @@ TEST_F(LockCallsTest, AWaitingClientGetsAGrantedCall) {
   EXPECT_EQ(told.owner.client.address, kTwo);
   EXPECT_EQ(told.owner.svid, 9u);
   EXPECT_EQ(told.file, file_);
+  EXPECT_EQ(told.server, kServer);
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDenied);
   // Who does not want it any more does not keep the next from it.
   told_.Take(false);
@@ -313,6 +339,67 @@ TEST_F(LockCallsTest, LocksOfARestartedHostAreReleased) {
   EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kDenied);
 }
 
+// The request was delayed until after a restart. The client keeps its current locks.
+TEST_F(LockCallsTest, ALockWithAnEarlierStateIsDenied) {
+  EXPECT_EQ(Lock(Of(7, file_), kOne, false, 5), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(8, file_), kOne, false, 3), Nlm4Stats::kDeniedGracePeriod);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kDenied);
+  EXPECT_EQ(Unlock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, ALockThatIsGivenUpBeforeItIsTakenIsDenied) {
+  const Nlm4Lock lock = Of(7, file_, 10, 10);
+  MakeFile(Path("rw/g"));
+  const std::string other = HandleOf(0, "g");
+  const Nlm4Cancargs cancel{.cookie = {"cookie"}, .exclusive = true, .alock = lock};
+  const std::function<void()> ways[] = {
+      [&] { EXPECT_EQ(Unlock(Of(7, file_)), Nlm4Stats::kGranted); },
+      [&] {
+        EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kCancel, cancel, kOne).stat, Nlm4Stats::kGranted);
+      },
+      [&] { EXPECT_TRUE(calls_->HasRestarted(kOne, 3)); },
+      [&] { EXPECT_TRUE(calls_->HasRestarted(kOne, 3, "guest.lan")); },
+      [&] { Call(NlmProcedure::kFreeAll, Nlm4Notify{.name = {"guest"}}, kOne); },
+      [&] { EXPECT_TRUE(calls_->Drop(kOne).ok()); },
+      // It restarts, and locks another file.
+      [&] {
+        EXPECT_EQ(Lock(Of(7, other), kOne, false, 1), Nlm4Stats::kGranted);
+        EXPECT_EQ(Lock(Of(7, other), kOne, false, 3), Nlm4Stats::kGranted);
+        EXPECT_EQ(Unlock(Of(7, other)), Nlm4Stats::kGranted);
+      }};
+  for (const auto& give_up : ways) {
+    Reply begun;
+    {
+      const StalledFile stalled(Path("rw/f"));
+      begun = Begin(lock);
+      give_up();
+    }
+    EXPECT_EQ(End(std::move(begun)), Nlm4Stats::kDenied);
+    EXPECT_TRUE(tables_->Held().empty());
+  }
+}
+
+TEST_F(LockCallsTest, LocksThatAreNotMeantOrComeLaterAreNotGivenUp) {
+  std::vector<Reply> kept;
+  Reply denied;
+  {
+    const StalledFile stalled(Path("rw/f"));
+    denied = Begin(Of(7, file_, 10, 10));
+    kept.push_back(Begin(Of(7, file_, 20, 10)));
+    kept.push_back(Begin(Of(8, file_, 30, 10)));
+    kept.push_back(Begin(Of(7, file_, 40, 10), kTwo));
+    EXPECT_EQ(Unlock(Of(7, file_, 10, 10)), Nlm4Stats::kGranted);
+    kept.push_back(Begin(Of(7, file_, 10, 5)));
+    EXPECT_TRUE(calls_->HasRestarted(kOne, 1));
+    EXPECT_TRUE(calls_->HasRestarted(kOne, 3, "another"));
+  }
+  EXPECT_EQ(End(std::move(denied)), Nlm4Stats::kDenied);
+  for (auto& lock : kept) EXPECT_EQ(End(std::move(lock)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Test(Of(9, file_, 10, 5), kTwo), Nlm4Stats::kDenied);
+  EXPECT_EQ(Test(Of(9, file_, 15, 5), kTwo), Nlm4Stats::kGranted);
+}
+
 TEST_F(LockCallsTest, AfterARestartOnlyEarlierHoldersMayReclaim) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
   EXPECT_EQ(Reclaim(Of(7, file_), kOne), Nlm4Stats::kDeniedGracePeriod);
@@ -351,6 +438,25 @@ TEST_F(LockCallsTest, AboveTheLimitHostsWithoutLocksAreRemoved) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
   Restart(kTimeout);
   EXPECT_EQ(hosts_->before(), std::set<Gid>{kOne});
+}
+
+TEST_F(LockCallsTest, AboveTheLimitHostsThatTakeALockAreKept) {
+  MakeFile(Path("rw/g"));
+  ASSERT_TRUE(hosts_->Add(kOne).ok());
+  for (uint32_t i = 0; i < MonitoredHosts::kCrowded; ++i) {
+    ASSERT_TRUE(hosts_->Add(Gid::FromIpv4(0x0B000000 + i)).ok());
+  }
+  Reply begun;
+  {
+    const StalledFile stalled(Path("rw/f"));
+    begun = Begin(Of(7, file_));
+    EXPECT_EQ(Lock(Of(7, HandleOf(0, "g")), kTwo), Nlm4Stats::kGranted);
+    // From now on no host can be added.
+    ASSERT_EQ(mkdir(Path("locks.new").c_str(), 0700), 0);
+    EXPECT_FALSE(hosts_->Add(Gid::FromIpv4(0x0B000000)).ok()) << "it was not removed";
+  }
+  EXPECT_EQ(End(std::move(begun)), Nlm4Stats::kGranted);
+  ASSERT_EQ(rmdir(Path("locks.new").c_str()), 0);
 }
 
 // Names that strangers make up (FREE_ALL asks for no credential, and for no export) drive out who

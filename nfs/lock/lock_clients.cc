@@ -5,17 +5,13 @@
 #include <tuple>
 
 namespace pollux::nfs {
-namespace {
 
-// One of them may have its domain behind it.
 bool IsSameHost(std::string_view one, std::string_view other) {
   if (one.size() > other.size()) std::swap(one, other);
   if (!other.starts_with(one)) return false;
   const bool is_short = !one.empty() && one.find('.') == std::string_view::npos;
   return one.size() == other.size() || (is_short && other[one.size()] == '.');
 }
-
-}  // namespace
 
 LockClients::Known* LockClients::Find(const LockClient& client) {
   const auto known = known_.find(client);
@@ -54,16 +50,27 @@ bool LockClients::MakeRoom(const Gid& address) {
   return true;
 }
 
+bool LockClients::IsStale(Known& known, uint32_t state, std::chrono::steady_clock::time_point now) {
+  // States wrap, so their difference says which is later.
+  if (static_cast<int32_t>(state - *known.state) > 0) return false;
+  if (!known.earlier.has_value() || known.earlier->state != state) {
+    known.earlier = Earlier{.state = state, .since = now};
+  }
+  return now - known.earlier->since < kResetAfter;
+}
+
 std::optional<LockClients::Heard> LockClients::HeardOf(const LockClient& client,
-                                                       std::optional<uint32_t> state) {
+                                                       std::optional<uint32_t> state,
+                                                       std::chrono::steady_clock::time_point now) {
   const std::lock_guard lock(mutex_);
   Known* const known = Enter(client);
   if (known == nullptr) return std::nullopt;
   if (state.has_value() && known->state.has_value() && known->state != state) {
+    if (IsStale(*known, *state, now)) return Heard{.stale = true};
     known->incarnation = ++last_;
     known->freed = false;
   }
-  if (state.has_value()) known->state = state;
+  if (state.has_value()) known->SetState(*state);
   return Heard{.incarnation = known->incarnation, .freed = known->freed};
 }
 
@@ -97,7 +104,7 @@ void LockClients::Freed(const Incarnation& incarnation, std::optional<uint32_t> 
   if (known == nullptr || known->incarnation > incarnation.number) return;
   known->incarnation = incarnation.number;
   known->freed = true;
-  if (state.has_value()) known->state = state;
+  if (state.has_value()) known->SetState(*state);
 }
 
 }  // namespace pollux::nfs

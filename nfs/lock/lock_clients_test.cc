@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -37,6 +39,49 @@ TEST_F(LockClientsTest, ANewStateIsARestart) {
   EXPECT_GT(second, 0u);
   EXPECT_EQ(clients_.HeardOf(kClientOne, 5)->incarnation, second);
   EXPECT_EQ(IncarnationOf(kClientTwo), 0u);
+}
+
+TEST_F(LockClientsTest, ARequestWithAnEarlierStateIsStale) {
+  clients_.HeardOf(kClientOne, 5);
+  EXPECT_TRUE(HasRestarted(kClientOne, 7));
+  const uint64_t number = IncarnationOf(kClientOne);
+  for (const uint32_t earlier : {5u, 3u, 5u}) {
+    EXPECT_TRUE(clients_.HeardOf(kClientOne, earlier)->stale);
+  }
+  const auto current = clients_.HeardOf(kClientOne, 7);
+  EXPECT_FALSE(current->stale);
+  EXPECT_EQ(current->incarnation, number);
+  // States wrap.
+  clients_.HeardOf(kClientTwo, UINT32_MAX);
+  EXPECT_TRUE(HasRestarted(kClientTwo, 1));
+  EXPECT_TRUE(clients_.HeardOf(kClientTwo, UINT32_MAX)->stale);
+}
+
+// A host that was installed anew, which does not notify those that it does not know.
+TEST_F(LockClientsTest, AnEarlierStateThatPersistsIsARestart) {
+  constexpr auto kReset = LockClients::kResetAfter;
+  constexpr auto kTick = std::chrono::nanoseconds(1);
+  const auto start = std::chrono::steady_clock::now();
+  clients_.HeardOf(kClientOne, 9, start);
+  EXPECT_TRUE(clients_.HeardOf(kClientOne, 3, start)->stale);
+  // It sends the known state, so the other one was of a delayed request.
+  EXPECT_FALSE(clients_.HeardOf(kClientOne, 9, start + kTick)->stale);
+  EXPECT_TRUE(clients_.HeardOf(kClientOne, 3, start + kReset)->stale);
+  EXPECT_TRUE(clients_.HeardOf(kClientOne, 3, start + 2 * kReset - kTick)->stale);
+  const auto heard = clients_.HeardOf(kClientOne, 3, start + 2 * kReset);
+  EXPECT_FALSE(heard->stale);
+  EXPECT_FALSE(heard->freed);
+  EXPECT_GT(heard->incarnation, 0u);
+}
+
+TEST_F(LockClientsTest, ANotificationSetsAnyState) {
+  clients_.HeardOf(kClientOne, 9);
+  const auto restarted = clients_.Restarted(kClientOne.address, 1);
+  ASSERT_EQ(restarted.size(), 1u);
+  clients_.Freed(restarted[0], 1);
+  const auto heard = clients_.HeardOf(kClientOne, 1);
+  EXPECT_FALSE(heard->stale);
+  EXPECT_EQ(heard->incarnation, restarted[0].number);
 }
 
 TEST_F(LockClientsTest, ARestartIsPendingUntilItsLocksAreFreed) {

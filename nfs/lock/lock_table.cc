@@ -150,8 +150,11 @@ LockTable::Outcome LockTable::Wait(File& file, const LockRequest& request, uint6
 }
 
 LockTable::Outcome LockTable::Lock(const LockRequest& request, bool wait, Fd fd,
-                                   uint64_t incarnation) {
+                                   uint64_t incarnation, std::atomic<bool>* undecided) {
   const std::lock_guard lock(mutex_);
+  // Under the mutex: the call that gives up a request releases locks after that, so it either finds
+  // this one or has already set `undecided`.
+  if (undecided != nullptr && !undecided->exchange(false)) return Outcome::kDenied;
   const auto file = files_.try_emplace(request.file).first;
   Outcome outcome = TryLock(file->second, request, incarnation, &fd);
   const auto waiting = FindWaiting(file->second, request);

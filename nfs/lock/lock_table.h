@@ -60,7 +60,14 @@ struct LockRequest {
   LockOwner owner;
   ByteRange range;
   bool exclusive = false;
-  friend bool operator==(const LockRequest&, const LockRequest&) = default;
+  // The address of this host to which the client sent it; zero if that is unknown. A client that
+  // repeats a request may send it to another one, so it is not compared.
+  Gid server = {};
+
+  friend bool operator==(const LockRequest& one, const LockRequest& other) {
+    return one.file == other.file && one.owner == other.owner && one.range == other.range &&
+           one.exclusive == other.exclusive;
+  }
 };
 
 // A share reservation: the access that its owner uses, and the access that it denies to others
@@ -104,8 +111,10 @@ class LockTable {
 
   // Takes a lock. `file` must be open for reading, and for writing if that is possible. With
   // `wait`, a request that cannot be granted is queued, at most once. `incarnation` is the
-  // client's; see LockClients.
-  Outcome Lock(const LockRequest& request, bool wait, Fd file, uint64_t incarnation = 0);
+  // client's; see LockClients. `undecided`, if given, is set to false; if it was false before, the
+  // request is denied and changes nothing.
+  Outcome Lock(const LockRequest& request, bool wait, Fd file, uint64_t incarnation = 0,
+               std::atomic<bool>* undecided = nullptr);
   // Returns the holder of a conflicting lock, or nothing. A program of this host has no `oh`.
   std::optional<Holder> Test(const LockRequest& request, const Fd& file);
   // Releases shared and exclusive locks of the owner in the range.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
 
@@ -430,6 +431,17 @@ TEST_F(LockTableTest, SharesDenyEachOther) {
   EXPECT_EQ(table_.Share(share(3, 0, kFsh4Read)), Outcome::kGranted);
   table_.FreeAll(share(2, 0, 0).client, 1);
   EXPECT_EQ(table_.Share(share(4, 0, kFsh4Both)), Outcome::kGranted);
+}
+
+TEST_F(LockTableTest, ARequestThatWasGivenUpIsDenied) {
+  std::atomic<bool> undecided = true;
+  EXPECT_EQ(table_.Lock(Of(1), false, Open(), 0, &undecided), Outcome::kGranted);
+  EXPECT_FALSE(undecided);
+  table_.Unlock(Of(1));
+  for (const bool wait : {false, true}) {
+    EXPECT_EQ(table_.Lock(Of(1), wait, Open(), 0, &undecided), Outcome::kDenied);
+  }
+  EXPECT_TRUE(table_.Clients().empty());
 }
 
 TEST_F(LockTableTest, AnExclusiveLockNeedsAWritableDescriptor) {

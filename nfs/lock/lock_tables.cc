@@ -1,6 +1,8 @@
 #include "nfs/lock/lock_tables.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 
 namespace pollux::nfs {
 
@@ -36,6 +38,17 @@ std::set<Gid> LockTables::Hosts() {
   std::set<Gid> hosts;
   for (const LockClient& holder : Holders()) hosts.insert(holder.address);
   return hosts;
+}
+
+void LockTables::CloseRemoved(ServedExports* exports) {
+  for (const ExportEntry& entry : exports->TakeUnused()) {
+    const uint64_t id = entry.tree->id();
+    // An export that was removed and returned while a call used it has another place, and with that
+    // another table: calls for it do not find the locks in this one.
+    const std::optional<ExportEntry> current = exports->Find(id);
+    const bool is_here = current.has_value() && current->served == entry.served;
+    if (!is_here) Of(*entry.served).FreeExport(id);
+  }
 }
 
 }  // namespace pollux::nfs

@@ -26,6 +26,10 @@ class LockTables {
   bool IsHolder(const LockClient& client);
   // The hosts of Holders().
   std::set<Gid> Hosts();
+  // Closes the trees that no call uses any more after their exports were replaced, and frees the
+  // locks in exports that were removed, so that their file systems can be unmounted. On a control
+  // thread; the exports are those of the constructor.
+  void CloseRemoved(ServedExports* exports);
 
  private:
   std::map<const ServedExport*, LockTable> tables_;

@@ -15,6 +15,7 @@ namespace {
 // None takes memory before it is used.
 constexpr uint32_t kBulkBuffersOfExport = 2 * Storage::kMaxJobs;
 constexpr uint32_t kMaxBulkBuffers = 1024;
+constexpr uint32_t kCachedRepliesPerConnection = 8;
 
 uint32_t BulkBuffers(size_t exports) {
   return static_cast<uint32_t>(std::min<size_t>(exports * kBulkBuffersOfExport, kMaxBulkBuffers));
@@ -83,6 +84,9 @@ absl::Status Server::Start(cm::Manager* manager) {
   rpcrdma::ServerConfig config;
   config.max_connections = options_.max_connections;
   config.max_connections_per_client = options_.max_connections_per_client;
+  // When a link fails, each client may repeat its last calls on new connections.
+  config.cached_replies =
+      std::clamp(options_.max_connections * kCachedRepliesPerConnection, 1024u, 65'536u);
   config.bulk_buffers = BulkBuffers(std::max(options_.max_exports, lanes_.size()));
   auto rpc = rpcrdma::Server::Create(worker_, manager, config);
   if (!rpc.ok()) return rpc.status();

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,11 +39,7 @@ inline constexpr uint32_t kUser = 1234;
 
 class ServerTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    ASSERT_TRUE(engine::InitEal({.memory_mib = 256}).ok());
-    // The signal that the holder of a file lease receives.
-    signal(SIGIO, SIG_IGN);
-  }
+  static void SetUpTestSuite() { ASSERT_TRUE(engine::InitEal({.memory_mib = 256}).ok()); }
 
   void SetUp() override {
     if (const absl::Status status = Identity().Begin(); !status.ok()) {

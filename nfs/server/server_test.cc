@@ -12,7 +12,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "nfs/lock/lock_tables.h"
 #include "nfs/server/server_for_test.h"
+#include "nfs/server/stalled_file_for_test.h"
 #include "nfs/v3/listing.h"
 #include "rpcrdma/client.h"
 
@@ -20,18 +22,6 @@ namespace pollux::nfs {
 namespace {
 
 using ::testing::HasSubstr;
-
-// While it lives, who opens the file waits: so long does its file system seem to stall.
-class Stall {
- public:
-  explicit Stall(const std::string& path) : fd_(open(path.c_str(), O_RDWR | O_CLOEXEC)) {
-    EXPECT_EQ(fcntl(fd_.get(), F_SETLEASE, F_WRLCK), 0) << strerror(errno);
-  }
-  ~Stall() { fcntl(fd_.get(), F_SETLEASE, F_UNLCK); }
-
- private:
-  Fd fd_;
-};
 
 TEST_F(ServerTest, FilesAreWrittenAndReadBack) {
   StartServer();
@@ -126,7 +116,7 @@ TEST_F(ServerTest, AStalledFileDelaysOnlyItsOwnCalls) {
   const NfsFh3 stalled = HandleOf(0, "stalled"), other = HandleOf(0, "other");
   int done = 0;
   {
-    const Stall stall(Path("a/stalled"));
+    const StalledFile stall(Path("a/stalled"));
     BeginReads(client, stalled, Storage::kThreads - 1, &done);
     int others = 0;
     BeginReads(client, other, 10, &others);
@@ -148,7 +138,7 @@ TEST_F(ServerTest, AStalledExportDoesNotDelayOthers) {
   static_assert(kClients * kEach > Storage::kMaxJobs);
   int done = 0;
   {
-    const Stall stall(Path("a/stalled"));
+    const StalledFile stall(Path("a/stalled"));
     for (int i = 0; i < kClients; ++i) BeginReads(Connect(), stalled, kEach, &done);
     Client* const free = Connect();
     EXPECT_TRUE(RunUntil([&] { return server_->counters().waited > 0; }));
@@ -182,7 +172,7 @@ TEST_F(ServerTest, WritesToAStalledExportDoNotDelayOthers) {
   constexpr int kClients = 5, kEach = 30;
   int done = 0, others = 0;
   {
-    const Stall stall(Path("a/stalled"));
+    const StalledFile stall(Path("a/stalled"));
     for (int i = 0; i < kClients; ++i) begin_writes(Connect(), stalled, kEach, &done);
     Client* const free = Connect();
     EXPECT_TRUE(RunUntil([&] { return server_->counters().waited > 30; }));
@@ -221,7 +211,7 @@ TEST_F(ServerTest, AWriteRepeatedWhileItRunsIsExecutedOnce) {
   bool done = false;
   size_t most = 0;
   {
-    const Stall stall(Path("a/stalled"));
+    const StalledFile stall(Path("a/stalled"));
     clients_.back()->Call<WriteRes>(
         Procedure::kWrite,
         WriteArgs{.file = stalled, .count = 8192, .stable = StableHow::kUnstable, .data = {data}},
@@ -247,7 +237,7 @@ TEST_F(ServerTest, CallsOnAStalledFileEndAfterTheClientDisconnects) {
   const NfsFh3 stalled = HandleOf(0, "stalled");
   bool gone = false;
   {
-    const Stall stall(Path("a/stalled"));
+    const StalledFile stall(Path("a/stalled"));
     for (int i = 0; i < 10; ++i) {
       client->Call<ReadRes>(Procedure::kRead, ReadArgs{.file = stalled, .count = 4},
                             {.item = absl::MakeSpan(sink_)},
@@ -516,7 +506,7 @@ TEST_F(ServerTest, CallsInProgressOutliveTheirExport) {
   int done = 0;
   std::vector<Nfsstat3> late;
   {
-    const Stall stall(Path("a/stalled"));
+    const StalledFile stall(Path("a/stalled"));
     for (int i = 0; i < 2; ++i) BeginReads(clients[i], stalled, 32, &done);
     EXPECT_TRUE(RunUntil([&] { return server_->busy() == Storage::kMaxJobs; }));
     // Waits for a place when the export is removed.
@@ -544,6 +534,47 @@ TEST_F(ServerTest, CallsInProgressOutliveTheirExport) {
   EXPECT_EQ(done, 64);
   ASSERT_EQ(unused.size(), 1u);
   EXPECT_EQ(unused[0].tree->exported().directory, Path("a"));
+}
+
+// Its place is still in use when the export returns, so it gets another one.
+TEST_F(ServerTest, LocksOfARemovedExportAreFreedAlthoughItReturned) {
+  std::ofstream(Path("a/stalled")) << "text";
+  std::ofstream(Path("a/locked")) << "text";
+  StartServer();
+  Client* const client = Connect();
+  const NfsFh3 stalled = HandleOf(0, "stalled"), locked = HandleOf(0, "locked");
+  LockTables tables(*served_);
+  ServedExport* const place = served_->table()->at(0).served;
+  const LockRequest request = {
+      .file = {locked.bytes.begin(), locked.bytes.begin() + locked.size},
+      .owner = {.client = {.address = Gid::FromIpv4(kClientAddress), .name = "client"}},
+      .exclusive = true};
+  EXPECT_EQ(tables.Of(*place).Lock(request, /*wait=*/false,
+                                   Fd(open(Path("a/locked").c_str(), O_RDWR | O_CLOEXEC))),
+            LockTable::Outcome::kGranted);
+  // The export is there.
+  ReplaceExports();
+  tables.CloseRemoved(served_.get());
+  EXPECT_EQ(tables.Held().size(), 1u);
+  int done = 0;
+  {
+    const StalledFile stall(Path("a/stalled"));
+    BeginReads(client, stalled, 1, &done);
+    EXPECT_TRUE(RunUntil([&] { return server_->busy() == 1; }));
+    const std::vector<Export> all = exports_;
+    exports_.erase(exports_.begin());
+    ReplaceExports();
+    exports_ = all;
+    ReplaceExports();
+    EXPECT_NE(served_->table()->at(0).served, place);
+    tables.CloseRemoved(served_.get());
+    EXPECT_EQ(tables.Held().size(), 1u);
+  }
+  EXPECT_TRUE(RunUntil([&] {
+    tables.CloseRemoved(served_.get());
+    return tables.Held().empty();
+  }));
+  EXPECT_TRUE(RunUntil([&] { return done == 1; }));
 }
 
 TEST_F(ServerTest, AFailedPreparationChangesNothing) {

@@ -197,15 +197,6 @@ absl::Status Reload(const NfsdOptions& options, Node& node, nfs::ServedExports* 
   return absl::OkStatus();
 }
 
-// Closes what reloads have removed once no call uses it, and frees the locks there, so that its
-// file system can be unmounted.
-void CloseRemoved(nfs::ServedExports* exports, nfs::LockTables* tables) {
-  for (const nfs::ExportEntry& entry : exports->TakeUnused()) {
-    const uint64_t id = entry.tree->id();
-    if (!exports->Find(id).has_value()) tables->Of(*entry.served).FreeExport(id);
-  }
-}
-
 bool WaitFor(Node& node, int seconds, const std::function<bool()>& done) {
   constexpr auto kEvery = std::chrono::milliseconds(10);
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
@@ -249,7 +240,7 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
     ServiceActions actions{.name = kName};
     if (!options.exports_file.empty()) {
       actions.reload = [&] { return Reload(options, node, exports, server); };
-      actions.tick = [&] { CloseRemoved(exports, tables); };
+      actions.tick = [&] { tables->CloseRemoved(exports); };
     }
     status = StayUntilInterrupted(node, actions);
   }
