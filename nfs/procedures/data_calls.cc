@@ -82,8 +82,9 @@ WriteRes DataCall::EndWrite(const CallContext& context, Nfsstat3 begun, int done
     begun = StatusOfErrno(-done);
     // With these an UNSTABLE write has taken nothing. A write that is also stored reports the
     // errors of earlier ones.
-    const bool none_taken = done == -ENOSPC || done == -EDQUOT || done == -EFBIG;
-    if (stable_ != StableHow::kUnstable || !none_taken) LoseUncommitted(context);
+    if (stable_ != StableHow::kUnstable || (done != -ENOSPC && done != -EDQUOT && done != -EFBIG)) {
+      LoseUncommitted(context);
+    }
   }
   if (begun == Nfsstat3::kOk && done == 0 && !transfer_.from.empty()) begun = Nfsstat3::kIo;
   WriteRes result{.status = begun};
