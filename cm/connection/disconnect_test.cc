@@ -80,6 +80,18 @@ TEST_F(DisconnectTest, LostDisconnectMessagesAreRepeated) {
   }
 }
 
+TEST_F(DisconnectTest, ADreqThatComesAgainInTimeWaitBringsTheDrepAgain) {
+  Host a{&network, 3};
+  Host b{&network, 4};
+  ASSERT_NO_FATAL_FAILURE(Join(a, b));
+  network.copies_of = [](const Datagram& datagram) {
+    return ParseMadHeader(datagram.mad)->attribute == Attribute::kDreq ? 2 : 1;
+  };
+  ASSERT_TRUE(a.manager->Disconnect(a.id).ok());
+  ASSERT_TRUE(network.RunUntil([&] { return a.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+  EXPECT_EQ(network.CountSent(Attribute::kDrep), 2u);
+}
+
 TEST_F(ManagerTest, ADrepRepeatsTheTransactionOfItsDreq) {
   Establish();
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
