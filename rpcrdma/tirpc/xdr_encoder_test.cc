@@ -257,6 +257,29 @@ TEST(XdrDecoder, RefusesItemsOutsideTheBinding) {
   }
 }
 
+TEST(XdrDecoder, RefusesItemsThatAreTooLargeForTheBinding) {
+  Sample sample(kFields.max_bytes + 1);
+  ItemFields wide = kFields;
+  wide.max_bytes = kMax;
+  XdrEncoder encoder;
+  encoder.Reset(kMax);
+  encoder.Watch(&wide, &sample.block);
+  ASSERT_TRUE(XdrBlock(encoder.xdr(), &sample.block));
+  std::vector<oncrpc::ReducedItem> items;
+  for (const auto& item : encoder.items()) {
+    items.push_back({.bytes = item.bytes, .position = item.position});
+  }
+  for (const bool eligible : {true, false}) {
+    Block got;
+    XdrDecoder decoder;
+    decoder.Reset(encoder.bytes());
+    decoder.Watch(eligible ? &wide : &kFields, &got, items);
+    EXPECT_EQ(XdrBlock(decoder.xdr(), &got) && decoder.TookAll(), eligible);
+    for (const XdrDecoder::Adopted& adopted : decoder.adopted()) *adopted.field = nullptr;
+    xdr_free(reinterpret_cast<xdrproc_t>(XdrBlock), &got);
+  }
+}
+
 TEST(XdrDecoder, TruncatedInputIsRefused) {
   Sample sample(40, 4);
   XdrEncoder encoder;

@@ -116,6 +116,8 @@ std::vector<Malformed> ListsThatMakeNoCall() {
       {"two XIDs", MessageOf(HeaderOf(), other_xid)},
       {"an RPC reply", MessageOf(HeaderOf(), reply)},
       {"no RPC message", MessageOf(HeaderOf())},
+      // RFC 8166 section 4.6.1
+      {"RDMA_MSGP with a call", MessageOf(HeaderOf(Proc::kMsgp), MirrorCall(kNull))},
       {"an RPC header cut short",
        MessageOf(HeaderOf(), absl::MakeSpan(reply).first(oncrpc::kReplyHeaderBytes - 4))},
   };
