@@ -16,6 +16,16 @@
 namespace pollux::cm {
 namespace {
 
+// Linux sets its queue pair to what the REP says, which may be more than its device has.
+TEST_F(ManagerTest, ARepOffersNoMoreResourcesThanTheReqAsksFor) {
+  client.param.initiator_depth = 4;
+  server.param.responder_resources = 128;
+  Establish();
+  EXPECT_EQ(LastSent<Rep>().responder_resources, 4);
+  EXPECT_EQ(client.Last().param.initiator_depth, 4);
+  EXPECT_EQ(server.qp().attr.max_dest_rd_atomic, 128);
+}
+
 TEST_F(ManagerTest, ConnectNegotiatesParametersAndCarriesPrivateData) {
   client.param = {
       .responder_resources = 200, .initiator_depth = 9, .retry_count = 9, .rnr_retry_count = 3};

@@ -178,7 +178,10 @@ Rep PassiveSide::BuildRep(const CmConnection& connection, const ConnectionParam&
   rep.remote_comm_id = connection.remote_comm_id;
   rep.local_qpn = connection.local_qpn;
   rep.starting_psn = connection.receive_psn;
-  rep.responder_resources = connection.responder_resources;
+  // No more than the peer asked for: Linux sets its queue pair to this number, and its device may
+  // have fewer.
+  rep.responder_resources =
+      std::min(connection.responder_resources, connection.offered_responder_resources);
   rep.initiator_depth = connection.initiator_depth;
   rep.target_ack_delay = context_.config.target_ack_delay;
   if (connection.alternate_path_asked) rep.failover_accepted = kFailoverUnsupported;

@@ -198,6 +198,29 @@ TEST(RcRepetitionTest, ADuplicatedRnrNakCountsAsOneRetry) {
   EXPECT_EQ(all[0].status, IBV_WC_SUCCESS) << ibv_wc_status_str(all[0].status);
 }
 
+// On a network with several paths. The peer is in the error state then, and repeats nothing.
+TEST(RcReorderTest, ANakThatOvertakesAReadResponseFailsItsRequest) {
+  TestPair pair;
+  rte_mbuf* late = nullptr;
+  pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+    if (from_a) return PacketAction::kDeliver;
+    if (packet.info->operation == Operation::kReadResponse && late == nullptr) {
+      late = rte_pktmbuf_copy(frame, pair.b.pool, 0, UINT32_MAX);
+      return PacketAction::kDrop;
+    }
+    if (packet.info->operation == Operation::kAck) pair.b.outgoing.push_back(late);
+    return PacketAction::kDeliver;
+  };
+  const auto remote = reinterpret_cast<uint64_t>(pair.b.memory.data());
+  pair.a.PostSend(IBV_WR_RDMA_READ, 1, pair.a.memory.data(), 64, remote, pair.b.key);
+  pair.a.PostSend(IBV_WR_RDMA_WRITE, 2, pair.a.memory.data(), 64, remote, pair.b.key ^ 0x100);
+  pair.Run();
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), 2u) << "without any time-out";
+  EXPECT_EQ(all[0].status, IBV_WC_SUCCESS) << ibv_wc_status_str(all[0].status);
+  EXPECT_EQ(all[1].status, IBV_WC_REM_ACCESS_ERR) << ibv_wc_status_str(all[1].status);
+}
+
 // Every twentieth packet is lost: what is sent to be thrown away is bounded.
 TEST(RcFlightTest, RetransmissionsOnALossyLinkAreBounded) {
   constexpr uint32_t kWrites = 4, kWritePackets = 600;

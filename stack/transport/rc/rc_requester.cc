@@ -11,6 +11,23 @@
 #include "stack/wire/ext_headers.h"
 
 namespace pollux::transport {
+namespace {
+
+// The status of the request that such a NAK is for; success for reserved codes.
+ibv_wc_status StatusOfNak(uint8_t syndrome) {
+  switch (syndrome) {
+    case wire::kNakInvalidRequest:
+      return IBV_WC_REM_INV_REQ_ERR;
+    case wire::kNakRemoteAccess:
+      return IBV_WC_REM_ACCESS_ERR;
+    case wire::kNakRemoteOperational:
+      return IBV_WC_REM_OP_ERR;
+    default:
+      return IBV_WC_SUCCESS;
+  }
+}
+
+}  // namespace
 
 using verbs::SendWqe;
 
@@ -36,7 +53,7 @@ void RcRequester::Resume() {
 void RcRequester::Stop() {
   cursor_.ToTail();
   arrived_.Clear();
-  local_error_ = IBV_WC_SUCCESS;
+  local_error_ = nak_status_ = IBV_WC_SUCCESS;
   ack_deadline_ns_ = rnr_until_ns_ = probe_deadline_ns_ = kNever;
   rtt_.Reset();
   flight_.Reset(qp_->PathMtuBytes());
@@ -348,20 +365,15 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
     OnSequenceNak(psn, charged, context);
     return;
   }
-  // It is not the oldest one that has failed: that one still lacks what the peer will not send.
-  if (missing) return;
-  switch (aeth.syndrome) {
-    case wire::kNakInvalidRequest:
-      Fail(IBV_WC_REM_INV_REQ_ERR);
-      break;
-    case wire::kNakRemoteAccess:
-      Fail(IBV_WC_REM_ACCESS_ERR);
-      break;
-    case wire::kNakRemoteOperational:
-      Fail(IBV_WC_REM_OP_ERR);
-      break;
-    default:  // reserved codes
-      diagnostics_->Count(Drop::kUnexpectedResponse, context.counters);
+  const ibv_wc_status status = StatusOfNak(aeth.syndrome);
+  if (status == IBV_WC_SUCCESS) {
+    diagnostics_->Count(Drop::kUnexpectedResponse, context.counters);
+  } else if (missing) {
+    // It is not the oldest one that has failed: that one lacks a response, which may be late.
+    nak_status_ = status;
+    nak_status_psn_ = psn;
+  } else {
+    Fail(status);
   }
 }
 
@@ -414,6 +426,8 @@ void RcRequester::OnDataResponse(const wire::RocePacket& packet, PollContext& co
   // What cannot be placed fails in its turn: till then it counts as lost.
   if (status != IBV_WC_SUCCESS && psn == una_) {
     Fail(status);
+  } else if (nak_status_ != IBV_WC_SUCCESS && una_ == nak_status_psn_) {
+    Fail(nak_status_);
   } else if (lost) {
     AskForMissing(context);
   }

@@ -187,9 +187,12 @@ class RcRequester {
   ReadGapTracker repairs_;     // of [una_, answered_end_), and of what was probed
   uint64_t probed_ns_ = 0;     // when a SEND or WRITE was last used as a probe
   Psn nak_psn_;                // of the last sequence NAK that was acted on
-  Psn probed_psn_;             // of that request
-  Psn probed_end_;             // the end of what was sent before that
-  Psn reported_una_;           // una_ at the last TakeProgress()
+  // Of a NAK that ends the connection, and for which an older READ or atomic lacks its response.
+  ibv_wc_status nak_status_ = IBV_WC_SUCCESS;
+  Psn nak_status_psn_;
+  Psn probed_psn_;    // of that request
+  Psn probed_end_;    // the end of what was sent before that
+  Psn reported_una_;  // una_ at the last TakeProgress()
 };
 
 }  // namespace pollux::transport

@@ -12,7 +12,9 @@ void ResponderResources::Start(uint32_t capacity) {
 }
 
 void ResponderResources::Resize(uint32_t capacity) {
-  const uint32_t slots = std::bit_ceil(std::max(capacity, 1u));
+  // Adapters round the number of their outstanding requests up to a power of two (mlx5, mlx4, hns).
+  if (capacity > 0) capacity = std::bit_ceil(capacity);
+  const uint32_t slots = std::max(capacity, 1u);
   auto resources = std::make_unique<ResponderResource[]>(slots);
   const uint32_t kept = std::min(tail_ - head_, capacity);
   head_ = tail_ - kept;

@@ -43,7 +43,7 @@ class ResponderResources {
   // for one gap at a time has one per request. Further duplicates are dropped, and requested again.
   static constexpr uint32_t kMaxRepeats = 16;
 
-  // Allocates space for `capacity` READs and atomics.
+  // Allocates space for `capacity` READs and atomics, rounded up to a power of two.
   void Start(uint32_t capacity);
   // Removes the oldest entries if not all fit. Those are not needed: programs lower the number only
   // if the peer has no more requests outstanding than that.

@@ -69,15 +69,21 @@ TEST_F(ResponderResourcesTest, ResizeKeepsTheNewest) {
   EXPECT_EQ(resources_.Find(kFirst), nullptr) << "forgotten";
   EXPECT_NE(resources_.Find(kFirst + 1), nullptr);
   EXPECT_EQ(Send(100), std::vector<uint32_t>{2}) << "what was due is due still";
-  resources_.Resize(7);
-  for (uint32_t i = 3; i < 8; ++i) ASSERT_NE(resources_.Add(kFirst + i, 1), nullptr);
+  resources_.Resize(8);
+  for (uint32_t i = 3; i < 9; ++i) ASSERT_NE(resources_.Add(kFirst + i, 1), nullptr);
   EXPECT_NE(resources_.Find(kFirst + 1), nullptr);
-  const ResponderResource* last = resources_.Add(kFirst + 8, 1);
-  EXPECT_EQ(resources_.Find(kFirst + 8), last);
+  const ResponderResource* last = resources_.Add(kFirst + 9, 1);
+  EXPECT_EQ(resources_.Find(kFirst + 9), last);
   EXPECT_EQ(resources_.Find(kFirst + 1), nullptr) << "the oldest of eight";
-  EXPECT_EQ(Send(100), (std::vector<uint32_t>{3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(Send(100), (std::vector<uint32_t>{3, 4, 5, 6, 7, 8, 9}));
   resources_.Resize(0);
-  EXPECT_EQ(resources_.Add(kFirst + 9, 1), nullptr);
+  EXPECT_EQ(resources_.Add(kFirst + 10, 1), nullptr);
+}
+
+TEST_F(ResponderResourcesTest, TheCapacityIsRoundedUpAsByAdapters) {
+  resources_.Start(5);
+  for (uint32_t i = 0; i < 8; ++i) ASSERT_NE(resources_.Add(kFirst + i, 1), nullptr) << i;
+  EXPECT_EQ(resources_.Add(kFirst + 8, 1), nullptr);
 }
 
 TEST_F(ResponderResourcesTest, ZeroCapacityHoldsNoResource) {
