@@ -43,6 +43,22 @@ Gid DestinationIn(const cmsghdr& control) {
   return address;
 }
 
+// The source address of a reply is kept, but not its interface: routes may lead elsewhere. Only a
+// link-local address is of no use on another one.
+void LetRoutesChooseTheInterface(cmsghdr* control) {
+  if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_PKTINFO) {
+    in6_pktinfo info;
+    std::memcpy(&info, CMSG_DATA(control), sizeof info);
+    if (!IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr)) info.ipi6_ifindex = 0;
+    std::memcpy(CMSG_DATA(control), &info, sizeof info);
+  } else if (control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_PKTINFO) {
+    in_pktinfo info;
+    std::memcpy(&info, CMSG_DATA(control), sizeof info);
+    info.ipi_ifindex = 0;
+    std::memcpy(CMSG_DATA(control), &info, sizeof info);
+  }
+}
+
 uint32_t XidOf(const std::vector<uint8_t>& record) {
   return record.size() < sizeof(uint32_t) ? 0 : LoadBe32(record.data());
 }
@@ -124,8 +140,9 @@ void UdpService::Receive() {
     return;
   }
   CallRoute route{.client = peer.address, .server = {}, .max_reply = kMaxReply, .connected = false};
-  if (const cmsghdr* control = CMSG_FIRSTHDR(&way.header); control != nullptr) {
+  if (cmsghdr* control = CMSG_FIRSTHDR(&way.header); control != nullptr) {
     route.server = DestinationIn(*control);
+    LetRoutesChooseTheInterface(control);
   }
   handler_(std::move(record), route,
            ReplySender([socket = socket_, asked, way](std::vector<uint8_t> message) mutable {

@@ -186,11 +186,22 @@ std::shared_ptr<Signal> ClientHandle::Disconnect() {
   return ended;
 }
 
+ClientHandle::Use::Use(ClientHandle* handle) : handle_(handle) {
+  const std::lock_guard<std::mutex> lock(handle_->users_mutex_);
+  ++handle_->users_;
+}
+
+ClientHandle::Use::~Use() {
+  const std::lock_guard<std::mutex> lock(handle_->users_mutex_);
+  if (--handle_->users_ == 0) handle_->unused_.notify_all();
+}
+
 clnt_stat ClientHandle::Call(CLIENT* client, rpcproc_t procedure, xdrproc_t xdr_arguments,
                              void* arguments, xdrproc_t xdr_results, void* results,
                              timeval timeout) {
   ClientHandle& self = Of(client);
   if (self.IsInherited()) return self.Fail(RPC_CANTSEND, ENOTCONN);
+  const Use use(&self);
   const Asked asked{procedure, xdr_arguments, arguments, xdr_results, results, timeout};
   rpc_msg reply{};
   for (int refreshes = 0;; ++refreshes) {
@@ -199,9 +210,10 @@ clnt_stat ClientHandle::Call(CLIENT* client, rpcproc_t procedure, xdrproc_t xdr_
       const std::lock_guard<std::mutex> lock(self.mutex_);
       status = self.CallOnce(asked, &reply);
     }
-    // A refresh may make calls of its own.
-    if (status != RPC_AUTHERROR || refreshes == kMaxRefreshes ||
-        !AUTH_REFRESH(client->cl_auth, &reply)) {
+    // A call whose reply was accepted has run, whatever is wrong with the reply's verifier. A
+    // refresh may make calls of its own.
+    if (status != RPC_AUTHERROR || reply.rm_reply.rp_stat != MSG_DENIED ||
+        refreshes == kMaxRefreshes || !AUTH_REFRESH(client->cl_auth, &reply)) {
       return status;
     }
   }
@@ -365,6 +377,7 @@ bool_t ClientHandle::FreeResults(CLIENT* client, xdrproc_t xdr_results, void* re
     xdr_free(xdr_results, results);
     return TRUE;
   }
+  const Use use(&self);
   const std::lock_guard<std::mutex> lock(self.mutex_);
   if (results == self.lent_results_) {
     for (size_t i = 0; i < oncrpc::kMaxItems; ++i) {
@@ -381,14 +394,20 @@ bool_t ClientHandle::FreeResults(CLIENT* client, xdrproc_t xdr_results, void* re
 }
 
 void ClientHandle::Destroy(CLIENT* client) {
-  if (Of(client).IsInherited()) return;
-  Forget(&Of(client));
-  delete &Of(client);
+  ClientHandle& self = Of(client);
+  if (self.IsInherited()) return;
+  Forget(&self);
+  {
+    std::unique_lock<std::mutex> lock(self.users_mutex_);
+    self.unused_.wait(lock, [&self] { return self.users_ == 0; });
+  }
+  delete &self;
 }
 
 bool_t ClientHandle::Control(CLIENT* client, u_int request, void* info) {
   ClientHandle& self = Of(client);
   if (self.IsInherited()) return FALSE;
+  const Use use(&self);
   const std::lock_guard<std::mutex> lock(self.mutex_);
   if (request == CLSET_FD_CLOSE || request == CLSET_FD_NCLOSE) return TRUE;
   if (info == nullptr) return FALSE;

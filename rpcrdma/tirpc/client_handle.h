@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -30,8 +31,8 @@ namespace pollux::rpcrdma::tirpc {
 using FindUpperLayer = UpperLayer (*)(uint32_t program, uint32_t version);
 
 // Connects to `server` within `timeout_ms`, with AUTH_NONE. The CLIENT is used like any other: by
-// several threads, whose calls wait for each other, until clnt_destroy(). Its calls block and must
-// not be made on the worker's core.
+// several threads, whose calls wait for each other. clnt_destroy() waits for the calls that have
+// begun. Its calls block and must not be made on the worker's core.
 //
 //  - A time-out of {0, 0} (batching): the call is sent, its reply is ignored, and RPC_TIMEDOUT is
 //    returned, 25 s later if no reply arrives.
@@ -85,6 +86,17 @@ class ClientHandle {
   struct Free {
     void operator()(char* memory) const { std::free(memory); }
   };
+  // While a thread of the user is in an operation.
+  class Use {
+   public:
+    explicit Use(ClientHandle* handle);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    ClientHandle* handle_;
+  };
   // The arguments of one call.
   struct Asked {
     rpcproc_t procedure;
@@ -131,6 +143,11 @@ class ClientHandle {
   oncrpc::Sockaddr address_;
   const FindUpperLayer find_;
   std::mutex mutex_;  // for the user's threads: one call at a time; not locked by the worker
+  // The user's threads that are in an operation, for which clnt_destroy() waits, as that of
+  // libtirpc's connections does.
+  std::mutex users_mutex_;
+  std::condition_variable unused_;
+  int users_ = 0;
   uint32_t program_;
   uint32_t version_;
   UpperLayer upper_;

@@ -220,6 +220,64 @@ TEST_P(ServiceTest, SlowCallsWakeTheirSleepingCallers) {
   beside.join();
 }
 
+// As with libtirpc's connections.
+TEST_P(ServiceTest, ClntDestroyWaitsForACallOfAnotherThread) {
+  OwnedClient client = MakeOne();
+  std::atomic<bool> begun = false;
+  std::thread caller([&, used = client.get()] {
+    begun = true;
+    u_int word = 50'000, result = 0;
+    EXPECT_EQ(
+        clnt_call(used, kNap, reinterpret_cast<xdrproc_t>(XdrWord), reinterpret_cast<char*>(&word),
+                  reinterpret_cast<xdrproc_t>(XdrWord), reinterpret_cast<char*>(&result), kTimeout),
+        RPC_SUCCESS);
+    EXPECT_EQ(result, ~word);
+  });
+  while (!begun) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  client.reset();
+  caller.join();
+}
+
+// A flavor whose replies all have an invalid verifier, and which would be refreshed at once.
+AUTH::auth_ops* InvalidReplies() {
+  static AUTH::auth_ops operations = {
+      .ah_nextverf = [](AUTH*) {},
+      .ah_marshal = [](AUTH* auth, XDR* xdr) -> int {
+        return xdr_opaque_auth(xdr, &auth->ah_cred) && xdr_opaque_auth(xdr, &auth->ah_verf);
+      },
+      .ah_validate = [](AUTH*, opaque_auth*) { return FALSE; },
+      .ah_refresh = [](AUTH*, void*) { return TRUE; },
+      .ah_destroy = [](AUTH*) {},
+      .ah_wrap = [](AUTH*, XDR* xdr, xdrproc_t encode, caddr_t arguments) -> int {
+        return encode(xdr, arguments);
+      },
+      .ah_unwrap = [](AUTH*, XDR* xdr, xdrproc_t decode, caddr_t results) -> int {
+        return decode(xdr, results);
+      }};
+  return &operations;
+}
+
+// The procedure has run: to repeat the call would run it again.
+TEST_P(ServiceTest, ACallWithAnInvalidReplyIsNotRepeated) {
+  const OwnedClient client = MakeOne();
+  AUTH* const before = client->cl_auth;
+  AUTH invalid = *before;
+  invalid.ah_ops = InvalidReplies();
+  client->cl_auth = &invalid;
+  const uint64_t replies = serving->counters().replies_sent;
+  u_int word = 1, result = 0;
+  EXPECT_EQ(clnt_call(client.get(), kNegate, reinterpret_cast<xdrproc_t>(XdrWord),
+                      reinterpret_cast<char*>(&word), reinterpret_cast<xdrproc_t>(XdrWord),
+                      reinterpret_cast<char*>(&result), kTimeout),
+            RPC_AUTHERROR);
+  rpc_err error;
+  clnt_geterr(client.get(), &error);
+  EXPECT_EQ(error.re_why, AUTH_INVALIDRESP);
+  EXPECT_EQ(serving->counters().replies_sent, replies + 1);
+  client->cl_auth = before;
+}
+
 // A dispatch routine hangs up on its caller, who connects again when he has something to ask.
 TEST_P(ServiceTest, ADispatchRoutineMayDestroyItsConnection) {
   const OwnedClient leaver = MakeOne(), stayer = MakeOne();
