@@ -149,4 +149,9 @@ absl::StatusOr<SocketAddress> RpcBind::Find(uint32_t program, uint32_t version, 
   return found;
 }
 
+// Linux connects to this host if the address is zero.
+bool RpcBind::IsServedByTcp(const SocketAddress& at) {
+  return Fd(ConnectTcp(at, kTimeoutSeconds, SourcePort::kAny)).ok();
+}
+
 }  // namespace pollux::oncrpc

@@ -47,10 +47,14 @@ class RpcBind {
   absl::Status Unregister(uint32_t program, uint32_t version, const Gid& address,
                           Transport transport = Transport::kRdma);
   // Returns the address at which the program is served for the IP version of `host`. If it is
-  // registered at any address (0.0.0.0 or ::), the result's address is `host`. NotFound if it is
-  // not registered.
+  // registered at any address (0.0.0.0 or ::), the result's address is `host`; if `host` is such an
+  // address itself, the result is what is registered. NotFound if it is not registered.
   absl::StatusOr<SocketAddress> Find(uint32_t program, uint32_t version, const Gid& host,
                                      Transport transport = Transport::kRdma);
+
+  // Whether a service accepts TCP connections at an address, which may be that of a registration
+  // that a process left behind. Zero stands for this host. Blocks for up to kTimeoutSeconds.
+  static bool IsServedByTcp(const SocketAddress& at);
 
  private:
   RpcBind(Fd socket, std::string name);

@@ -34,5 +34,16 @@ TEST(RpcBindTest, AMalformedReplyIsUnavailable) {
   EXPECT_EQ(Find([] { return std::vector<uint8_t>(); }).code(), absl::StatusCode::kUnavailable);
 }
 
+TEST(RpcBindTest, AnAddressIsServedWhileAServiceListensThere) {
+  SocketAddress at;
+  {
+    const StreamPeer peer([] { return std::vector<uint8_t>(); });
+    at = peer.endpoint();
+    EXPECT_TRUE(RpcBind::IsServedByTcp(at));
+    EXPECT_TRUE(RpcBind::IsServedByTcp({.address = Gid::FromIpv4(0), .port = at.port}));
+  }
+  EXPECT_FALSE(RpcBind::IsServedByTcp(at));
+}
+
 }  // namespace
 }  // namespace pollux::oncrpc

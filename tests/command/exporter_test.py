@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 import unittest
 import urllib.error
 import urllib.parse
@@ -267,6 +268,24 @@ class ExporterTest(CommandTest):
         wait_for("one that has ended", lambda: up("the-server") is None and up("other") == 1)
         self.assertEqual(other.interrupt(), 0, other.stderr)
         wait_for("none", lambda: self.value(url, "pollux_processes") == 0)
+
+    def test_several_stopped_processes_do_not_cost_the_metrics_of_others(self):
+        stopped = [self.serve("--file-prefix", name, name=name) for name in "abcdef"]
+        self.serve("--file-prefix", "live", name="live")
+        _, url = self.export()
+        for run in stopped:
+            run.process.send_signal(signal.SIGSTOP)
+
+        def scraped():
+            start = time.monotonic()
+            up = {one.labels["process"]: one.value for one in self.series(url)
+                  if one.name == "pollux_up"}
+            taken_s = time.monotonic() - start
+            # On a busy machine the live one may answer too late.
+            return taken_s if up == {**dict.fromkeys("abcdef", 0), "live": 1} else None
+
+        # Prometheus waits so long by default.
+        self.assertLess(wait_for("all processes", scraped), 10)
 
     def assert_panels_have_series(self, prometheus, wanted):
         """Asserts that each dashboard query for which `wanted(query)` is true yields a series."""

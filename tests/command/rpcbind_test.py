@@ -11,6 +11,9 @@ from tests.command.harness import CLIENT, SERVER, TIMEOUT_S, MountedHost, wait_f
 from tests.command.networks import SharedInterface
 
 STATUS_PROGRAM = "100024"  # of NSM
+MOUNT_PROGRAM = "100005"
+LOCK_PROGRAM = "100021"  # of NLM
+TCP, UDP = 6, 17  # for the portmapper
 
 
 class WithRpcbind(SharedInterface):
@@ -77,12 +80,7 @@ class RpcbindTest(WithRpcbind):
         self.assertEqual(self.registered(), [])
 
     def test_registered_nfs_and_mount_are_found(self):
-        export = self.directory / "export"
-        export.mkdir()
-        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep",
-                            "--export", export,
-                            "--key-file", self.directory / "key", "--rpcbind", "--json")
-        server.wait_for_line("^serving NFS")
+        server = self.start_registered_nfsd()
         self.assertNotIn("mountport", server.stderr)
         self.assertEqual(self.registered(), [("100003", "3", "rdma", "10.0.0.1.78.81"),
                                              ("100003", "3", "rdma6", "fd00::1.78.81")])
@@ -90,8 +88,9 @@ class RpcbindTest(WithRpcbind):
                                        (STATUS_PROGRAM, "1", "2.150")):
             for netid in ("tcp", "udp"):
                 rows = [row for row in self.registered(netid) if row[0] == program]
-                self.assertEqual(rows, [(program, version, netid, f"10.0.0.1.{port}"),
-                                        (program, version, f"{netid}6", f"fd00::1.{port}")])
+                # At all addresses: they may change while nfsd runs.
+                self.assertEqual(rows, [(program, version, netid, f"0.0.0.0.{port}"),
+                                        (program, version, f"{netid}6", f"::.{port}")])
         self.stop(server)
         self.assertEqual(self.registered(), [])
         left = {row[0] for netid in ("tcp", "udp") for row in self.registered(netid)}
@@ -103,12 +102,7 @@ class RpcbindTest(WithRpcbind):
         GETADDR returns the address for the transport of the query, whatever netid it asks for
         (RFC 1833 section 2.2.1).
         """
-        export = self.directory / "export"
-        export.mkdir()
-        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep",
-                            "--export", export,
-                            "--key-file", self.directory / "key", "--rpcbind", "--json")
-        server.wait_for_line("^serving NFS")
+        server = self.start_registered_nfsd()
         mount, nfs = 100005, 100003
         self.assertIn((str(nfs), "3", "rdma", "10.0.0.1.78.81"), self.registered())
         self.assertEqual(self.getaddr(nfs, 3, "rdma"), "")
@@ -136,22 +130,71 @@ class RpcbindTest(WithRpcbind):
         return reply[accepted_header + 4:accepted_header + 4 + length].decode()
 
     def test_second_status_monitor_keeps_its_registration(self):
-        self.register_monitor(9999)
+        self.register(STATUS_PROGRAM, 1, UDP, 9999)
+        server = self.start_registered_nfsd()
+        self.assertIn("another status monitor", server.stderr)
+        self.stop(server)
+        rows = [row for row in self.registered("udp") if row[0] == STATUS_PROGRAM]
+        self.assertEqual(rows, [(STATUS_PROGRAM, "1", "udp", "0.0.0.0.39.15")])
+
+    def start_registered_nfsd(self):
+        """Starts nfsd --rpcbind with one export."""
         export = self.directory / "export"
         export.mkdir()
         server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--idle", "sleep",
                             "--export", export,
                             "--key-file", self.directory / "key", "--rpcbind", "--json")
         server.wait_for_line("^serving NFS")
-        self.assertIn("another status monitor", server.stderr)
+        return server
+
+    def rows_of(self, program):
+        """Returns the registrations of a program by TCP and UDP."""
+        return [row for netid in ("tcp", "udp") for row in self.registered(netid)
+                if row[0] == program]
+
+    def test_services_that_run_keep_their_registrations(self):
+        kept = {}
+        for program, version in ((MOUNT_PROGRAM, 3), (LOCK_PROGRAM, 4)):
+            with self.server_host.entered():
+                listener = socket.create_server(("0.0.0.0", 0))
+            self.addCleanup(listener.close)
+            port = listener.getsockname()[1]
+            self.register(program, version, TCP, port)
+            kept[program] = port, [(program, str(version), "tcp",
+                                    f"0.0.0.0.{port >> 8}.{port & 255}")]
+        server = self.start_registered_nfsd()
+        for (program, (port, rows)), own in zip(kept.items(), (20048, 4045)):
+            server.wait_for_line(f"not registered at port {own} .*program {program} "
+                                 rf"version \d at 0\.0\.0\.0:{port},.*stop it")
+            self.assertEqual(self.rows_of(program), rows)
+        self.assertRegex(server.stderr, "mount .*,mountport=20048,nolock ")
         self.stop(server)
-        rows = [row for row in self.registered("udp") if row[0] == STATUS_PROGRAM]
-        self.assertEqual(rows, [(STATUS_PROGRAM, "1", "udp", "0.0.0.0.39.15")])
+        for program, (_, rows) in kept.items():
+            self.assertEqual(self.rows_of(program), rows)
 
-    def register_monitor(self, port):
-        """Registers a status monitor in the server host's rpcbind, as rpc.statd would, by UDP.
+    def test_a_registration_at_which_nothing_listens_is_replaced(self):
+        with self.server_host.entered():
+            unused = socket.create_server(("0.0.0.0", 0))
+        port = unused.getsockname()[1]
+        unused.close()
+        self.register(LOCK_PROGRAM, 4, TCP, port)
+        server = self.start_registered_nfsd()
+        self.assertNotIn("not registered", server.stderr)
+        self.assertIn((LOCK_PROGRAM, "4", "tcp", "0.0.0.0.15.205"), self.rows_of(LOCK_PROGRAM))
+        self.stop(server)
+        self.assertEqual(self.rows_of(LOCK_PROGRAM), [])
 
-        Calls PMAPPROC_SET from a privileged port.
+    def test_at_its_end_nfsd_leaves_what_others_have_registered(self):
+        server = self.start_registered_nfsd()
+        self.register(LOCK_PROGRAM, 4, TCP, 9999)
+        self.stop(server)
+        self.assertEqual([row for row in self.rows_of(LOCK_PROGRAM) if row[2] == "tcp"],
+                         [(LOCK_PROGRAM, "4", "tcp", "0.0.0.0.39.15")])
+
+    def register(self, program, version, protocol, port):
+        """Registers a program in the server host's rpcbind, as rpc.statd or knfsd would.
+
+        Calls PMAPPROC_UNSET and PMAPPROC_SET by UDP from a privileged port.
         """
         with self.server_host.entered():
             end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -159,9 +202,12 @@ class RpcbindTest(WithRpcbind):
             end.settimeout(TIMEOUT_S)
             end.bind(("127.0.0.1", 700))
             end.connect(("127.0.0.1", 111))
-            header = struct.pack(">10I", 7, 0, 2, 100000, 2, 1, 0, 0, 0, 0)
-            end.send(header + struct.pack(">4I", int(STATUS_PROGRAM), 1, 17, port))
-            self.assertEqual(struct.unpack(">I", end.recv(100)[-4:]), (1,))
+            unset, set_mapping = 2, 1
+            for procedure in (unset, set_mapping):
+                header = struct.pack(">10I", procedure, 0, 2, 100000, 2, procedure, 0, 0, 0, 0)
+                end.send(header + struct.pack(">4I", int(program), version, protocol, port))
+                reply = end.recv(100)
+            self.assertEqual(struct.unpack(">I", reply[-4:]), (1,))
 
     def test_without_rpcbind_option_the_lock_service_is_not_registered(self):
         export = self.directory / "export"

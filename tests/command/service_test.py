@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 
-from tests.command.harness import POLLUX, CommandTest, Host
+from tests.command.harness import POLLUX, TIMEOUT_S, CommandTest, Host
 
 UNITS = sorted(pathlib.Path("tools/systemd").glob("*.service"))
 MAX_EXPOSURE = 49  # in tenths; systemd rates 5.0 and more as "MEDIUM" or worse
@@ -42,6 +42,12 @@ class UnitsTest(CommandTest):
                                         "--no-pager", unit)
             self.assertEqual(status, 0, said)
             self.assertRegex(said, r"exposure level for \S+: [0-4]\.\d (OK|SAFE)")
+
+    def test_units_start_after_file_systems_are_mounted(self):
+        for unit in UNITS:
+            after = [target for line in unit.read_text(encoding="utf-8").splitlines()
+                     if line.startswith("After=") for target in line[len("After="):].split()]
+            self.assertLessEqual({"local-fs.target", "remote-fs.target"}, set(after), unit)
 
     def test_options_of_the_units_exist(self):
         for unit in UNITS:
@@ -96,6 +102,27 @@ class LogTest(CommandTest):
         error = json.loads(failed.stderr)
         self.assertEqual((error["level"], error["component"]), ("error", "serve"))
         self.assert_one_line(self.finish(Host(), "serve", "--log-format", "xml"), 2, "'xml'")
+
+    def test_a_service_goes_on_when_the_reader_of_its_log_ends(self):
+        reader, writer = os.pipe()
+        with open(reader, encoding="utf-8") as log:
+            # As systemd starts it: with SIGPIPE ignored.
+            run = subprocess.Popen(
+                ["sh", "-c", 'trap "" PIPE; exec "$@"', "sh", *serve_argv(self.directory)],
+                stdin=subprocess.DEVNULL, stderr=writer, cwd=self.directory,
+                env={**os.environ, "RUNTIME_DIRECTORY": str(self.directory)})
+            self.addCleanup(run.wait)
+            self.addCleanup(run.kill)
+            os.close(writer)
+            self.assertTrue(any(line.startswith("serving ") for line in log))
+        for _ in range(2):
+            listed = self.finish(Host(), "ls", "--port",
+                                 f"net_memif0,role=client,socket={self.directory}/memif",
+                                 "--address", "192.0.2.2/24", "192.0.2.1")
+            self.assertEqual(listed.process.returncode, 0, listed.stderr)
+        self.assertIsNone(run.poll())
+        run.send_signal(signal.SIGTERM)
+        self.assertEqual(run.wait(TIMEOUT_S), 0)
 
 
 class NotifyTest(CommandTest):

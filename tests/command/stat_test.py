@@ -62,6 +62,21 @@ class StatTest(CommandTest):
         self.assertIn(f"process {other.process.pid}", shown.stdout)
         server.process.send_signal(signal.SIGCONT)
 
+    def test_an_interrupted_query_is_not_an_error(self):
+        server = self.serve()
+        server.process.send_signal(signal.SIGSTOP)
+        for command in (("stat",), ("stat", "--watch"), ("connections",), ("top", "--batch")):
+            run = self.start(Host(), *command)
+
+            def catches_signals(of=run.process.pid):
+                status = pathlib.Path(f"/proc/{of}/status").read_text(encoding="ascii")
+                caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+                return int(caught.split()[1], 16) >> (signal.SIGINT - 1) & 1
+
+            wait_for("a handler", catches_signals)
+            self.assertEqual((run.interrupt(), run.stderr), (0, ""), command)
+        server.process.send_signal(signal.SIGCONT)
+
     def test_counters_of_client_and_server_agree(self):
         server = self.serve("--file-prefix", "the-server")
         client = self.busy_client(server)

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include <atomic>
 #include <cerrno>
 
 #include "stack/base/repeated_signal_filter.h"
@@ -11,7 +12,9 @@
 namespace pollux::tools {
 namespace {
 
-volatile sig_atomic_t interrupted = 0;
+// Other threads than the one that the signal interrupts read it.
+std::atomic<int> interrupted = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 volatile sig_atomic_t reload = 0;
 
 RepeatedSignalFilter signal_filter;
@@ -36,6 +39,16 @@ void OnClosedPipe(int) { interrupted = 1; }
 
 void OnReload(int) { reload = 1; }
 
+// Unless the signal is ignored.
+void Catch(int number, void (*handler)(int)) {
+  struct sigaction action {};
+  sigaction(number, nullptr, &action);
+  if (action.sa_handler == SIG_IGN) return;
+  action = {};
+  action.sa_handler = handler;
+  sigaction(number, &action, nullptr);
+}
+
 }  // namespace
 
 void CatchInterrupts(ClosedPipe closed_pipe, Hangup hangup) {
@@ -44,14 +57,10 @@ void CatchInterrupts(ClosedPipe closed_pipe, Hangup hangup) {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   // nohup(1) has it ignored.
-  struct sigaction before {};
-  sigaction(SIGHUP, nullptr, &before);
-  if (hangup == Hangup::kReloads) action.sa_handler = OnReload;
-  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
-  if (closed_pipe == ClosedPipe::kEnds) return;
-  // More is written on the way to the end.
-  action.sa_handler = OnClosedPipe;
-  sigaction(SIGPIPE, &action, nullptr);
+  Catch(SIGHUP, hangup == Hangup::kReloads ? OnReload : OnSignal);
+  // More is written on the way to the end. systemd has it ignored: a service whose log nobody reads
+  // goes on.
+  if (closed_pipe == ClosedPipe::kInterrupts) Catch(SIGPIPE, OnClosedPipe);
 }
 
 bool Interrupted() { return interrupted != 0; }

@@ -12,7 +12,7 @@ enum class ClosedPipe { kInterrupts, kEnds };
 enum class Hangup { kInterrupts, kReloads };
 // From now on the first SIGINT, SIGTERM or SIGHUP only sets the flag, so that connections can be
 // ended. A further signal, RepeatedSignalFilter::kAtOnceMs or more after it, ends the process as
-// usual. If SIGHUP is ignored, it remains so.
+// usual. If SIGHUP or SIGPIPE is ignored, it remains so.
 void CatchInterrupts(ClosedPipe closed_pipe = ClosedPipe::kInterrupts,
                      Hangup hangup = Hangup::kInterrupts);
 bool Interrupted();

@@ -39,6 +39,19 @@ TEST(CatchInterrupts, ASigpipeDoesNotCountAsARequest) {
   EXPECT_EXIT(write(), testing::ExitedWithCode(0), "");
 }
 
+TEST(CatchInterrupts, AnIgnoredSigpipeStaysIgnored) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  // The exit status: 0 if SIGPIPE interrupts, otherwise 1.
+  const auto is_interrupted = [](void (*before)(int)) {
+    signal(SIGPIPE, before);
+    CatchInterrupts();
+    raise(SIGPIPE);
+    std::exit(Interrupted() ? 0 : 1);
+  };
+  EXPECT_EXIT(is_interrupted(SIG_DFL), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(is_interrupted(SIG_IGN), testing::ExitedWithCode(1), "");
+}
+
 TEST(CatchInterrupts, AHangupEndsACommandAndReloadsAService) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto hang_up = [](Hangup hangup) {

@@ -73,7 +73,13 @@ DestinationFile::DestinationFile(const std::string& path) : path_(path) {
     return;
   }
   temporary_ = std::move(temporary);
-  if (fchmod(fd_, exists ? st.st_mode & 07777 : NewFileMode()) != 0) {
+  mode_t mode = NewFileMode();
+  if (exists) {
+    // Set-user-ID and set-group-ID bits must not pass to another owner.
+    const bool same_owner = fchown(fd_, st.st_uid, st.st_gid) == 0;
+    mode = st.st_mode & (same_owner ? 07777 : 0777);
+  }
+  if (fchmod(fd_, mode) != 0) {
     status_ = absl::ErrnoToStatus(errno, absl::StrCat("file ", temporary_));
   }
 }
@@ -84,6 +90,8 @@ DestinationFile::~DestinationFile() {
 }
 
 absl::Status DestinationFile::Complete() {
+  // File systems of other hosts, and those with quotas, report some errors only now.
+  if (fsync(fd_) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("storing file ", path_));
   if (rename(temporary_.c_str(), path_.c_str()) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("file ", path_));
   }

@@ -46,7 +46,7 @@ class DestinationFile {
   const absl::Status& status() const { return status_; }
   int fd() const { return fd_; }
 
-  // Renames the file. Call it once.
+  // Stores the file on stable storage and renames it. Call it once.
   absl::Status Complete();
 
  private:

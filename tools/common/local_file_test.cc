@@ -1,5 +1,6 @@
 #include "tools/common/local_file.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -8,6 +9,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+
+namespace {
+bool fsync_fails = false;
+}
+
+extern "C" int fsync(int /*fd*/) {
+  if (fsync_fails) errno = ENOSPC;
+  return fsync_fails ? -1 : 0;
+}
 
 namespace pollux::tools {
 namespace {
@@ -117,6 +127,29 @@ TEST_F(LocalFileTest, DestinationMustBeWritableAndRegular) {
   EXPECT_TRUE(absl::IsInvalidArgument(DestinationFile(directory_).status()));
   EXPECT_TRUE(absl::IsNotFound(DestinationFile(Path("nosuch/a")).status()));
   EXPECT_EQ(Entries(), 0u);
+}
+
+TEST_F(LocalFileTest, AFileThatCannotBeStoredDoesNotReplaceTheOldOne) {
+  Fill("a", "old");
+  DestinationFile file(Path("a"));
+  ASSERT_TRUE(file.status().ok()) << file.status();
+  fsync_fails = true;
+  EXPECT_TRUE(absl::IsResourceExhausted(file.Complete()));
+  fsync_fails = false;
+  EXPECT_EQ(Text("a"), "old");
+}
+
+TEST_F(LocalFileTest, SetUserIdBitsKeepTheirOwner) {
+  constexpr uid_t kOther = 4321;
+  Fill("a", "old");
+  if (chown(Path("a").c_str(), kOther, kOther) != 0) GTEST_SKIP() << "needs the right to chown";
+  ASSERT_EQ(chmod(Path("a").c_str(), 04755), 0);
+  DestinationFile file(Path("a"));
+  ASSERT_TRUE(file.Complete().ok());
+  struct stat st;
+  ASSERT_EQ(stat(Path("a").c_str(), &st), 0);
+  EXPECT_EQ(st.st_uid, kOther);
+  EXPECT_EQ(st.st_mode & 07777, 04755u);
 }
 
 }  // namespace

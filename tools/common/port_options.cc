@@ -9,6 +9,7 @@
 #include "stack/io/link/impairment.h"
 #include "tools/common/core_list.h"
 #include "tools/common/log_format.h"
+#include "tools/common/report.h"
 
 namespace pollux::tools {
 namespace {
@@ -34,6 +35,10 @@ absl::Status ParseFilePrefix(const std::string& text, PortOptions* port) {
     return absl::InvalidArgumentError(absl::StrCat("'", text,
                                                    "' is not the name of a file of at most ",
                                                    kMaxBytes, " bytes, without % and leading dot"));
+  }
+  // It becomes a label of metrics.
+  if (ReplaceInvalidUtf8(text) != text) {
+    return absl::InvalidArgumentError(absl::StrCat("'", Printable(text), "' is not valid UTF-8"));
   }
   port->eal.file_prefix = text;
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "tools/common/interrupt.h"
 #include "tools/common/log_format.h"
 #include "tools/common/options.h"
 
@@ -54,9 +55,20 @@ std::string Table(const std::vector<std::pair<std::string, std::string>>& rows) 
 }
 
 absl::Status PrintOut(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
-    return absl::OkStatus();
+  // By write(), since stdio drops what it could not write when a signal came.
+  bool written = std::fflush(stdout) == 0;
+  const bool was_interrupted = Interrupted();
+  for (size_t done = 0; written && done < text.size();) {
+    const ssize_t size = write(STDOUT_FILENO, text.data() + done, text.size() - done);
+    if (size >= 0) {
+      done += static_cast<size_t>(size);
+    } else if (errno != EINTR) {
+      written = false;
+    } else if (Interrupted() && !was_interrupted) {
+      return absl::CancelledError("interrupted");
+    }
   }
+  if (written) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("writing the result: ", std::strerror(errno)));
 }
 
@@ -83,6 +95,12 @@ std::string Printable(const std::string& name) {
   using Json = nlohmann::ordered_json;
   const std::string quoted = Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
   return quoted.substr(1, quoted.size() - 2);
+}
+
+std::string ReplaceInvalidUtf8(const std::string& text) {
+  using Json = nlohmann::ordered_json;
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
+      .get<std::string>();
 }
 
 std::string ShellQuoted(const std::string& text) {

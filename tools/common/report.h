@@ -27,7 +27,8 @@ std::string Grouped(uint64_t number);
 // Two columns; the first is as wide as its longest text.
 std::string Table(const std::vector<std::pair<std::string, std::string>>& rows);
 
-// Writes all of `text` to standard output. DataLoss if that fails (a full disk).
+// Writes all of `text` to standard output. DataLoss if that fails (a full disk); Cancelled if the
+// command is interrupted while the reader of a pipe does not read.
 absl::Status PrintOut(const std::string& text);
 // Prints one line. Bytes that are not UTF-8 (file names may have them) become U+FFFD.
 absl::Status PrintJson(const nlohmann::ordered_json& json);
@@ -45,6 +46,9 @@ int Fail(const std::string& command, const absl::Status& status);
 // A name that is safe to print on a terminal: control characters, which could move the cursor, are
 // escaped as in JSON.
 std::string Printable(const std::string& name);
+
+// Bytes that are not UTF-8 become U+FFFD.
+std::string ReplaceInvalidUtf8(const std::string& text);
 
 // Quotes `text` as one word of a shell command line.
 std::string ShellQuoted(const std::string& text);

@@ -1,6 +1,13 @@
 #include "tools/common/report.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <thread>
 
 #include "tools/common/options.h"
 
@@ -41,6 +48,44 @@ TEST(ReportTest, ShellQuotedIsOneShellWord) {
   EXPECT_EQ(ShellQuoted("it's $HOME; `x`"), "'it'\\''s $HOME; `x`'");
   EXPECT_EQ(ShellQuoted("/srv/\xC3\xA4"), "'/srv/\xC3\xA4'");
   EXPECT_EQ(ShellQuoted(""), "''");
+}
+
+TEST(ReportTest, BytesThatAreNotUtf8AreReplaced) {
+  EXPECT_EQ(ReplaceInvalidUtf8("n\xC3\xA4m\n\"'"), "n\xC3\xA4m\n\"'");
+  EXPECT_EQ(ReplaceInvalidUtf8("a\xFFz"), "a\xEF\xBF\xBDz");
+}
+
+TEST(ReportTest, ASignalThatDoesNotInterruptLosesNoOutput) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &action, nullptr);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  std::fflush(stdout);
+  const int before = dup(STDOUT_FILENO);
+  dup2(ends[1], STDOUT_FILENO);
+  close(ends[1]);
+  const std::string text(1 << 20, 'x');  // more than a pipe holds
+  const pthread_t writer = pthread_self();
+  std::string arrived;
+  std::thread reader([&] {
+    for (int i = 0; i < 10; ++i) {
+      usleep(10'000);
+      pthread_kill(writer, SIGUSR1);
+    }
+    std::string part(1 << 16, '\0');
+    ssize_t size = 0;
+    while ((size = read(ends[0], part.data(), part.size())) > 0) {
+      arrived.append(part, 0, static_cast<size_t>(size));
+    }
+  });
+  const absl::Status status = PrintOut(text);
+  dup2(before, STDOUT_FILENO);  // the reader gets the end of the file
+  close(before);
+  reader.join();
+  close(ends[0]);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(arrived.size(), text.size());
 }
 
 TEST(ReportTest, UsageErrorsAndFailuresHaveDifferentExitStatuses) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "tools/common/report.h"
 #include "tools/common/version_numbers.h"
 #include "tools/stat/json_fields.h"
 
@@ -272,7 +273,8 @@ void AddConnection(const Json& connection, const Labels& of_process, Families* t
 }
 
 Labels OfProcess(const Json& process) {
-  return {{"process", TextField(process, "file_prefix")},
+  // A directory has this name, in any bytes; a scrape with invalid UTF-8 fails for all processes.
+  return {{"process", ReplaceInvalidUtf8(TextField(process, "file_prefix"))},
           {"pid", absl::StrCat(NumberField(process, "pid"))}};
 }
 

@@ -114,6 +114,15 @@ TEST(MetricsTest, CounterWithoutARuleKeepsItsName) {
   EXPECT_EQ(of("memory_packet_buffers_free"), 11);
 }
 
+TEST(MetricsTest, AProcessNameIsValidUtf8) {
+  Json sample = Sample(Json::object());
+  sample["processes"][0]["file_prefix"] = "a\xFFz";
+  sample["silent"] = Json::array({{{"pid", 8u}, {"file_prefix", "cut\xC3"}, {"reason", "none"}}});
+  const auto series = Series(Metrics(sample));
+  EXPECT_EQ(series.at("pollux_up{process=a\xEF\xBF\xBDz,pid=7}"), 1);
+  EXPECT_EQ(series.at("pollux_up{process=cut\xEF\xBF\xBD,pid=8}"), 0);
+}
+
 TEST(MetricsTest, CoresReportBusyTimeAndConnections) {
   const auto series = Series(Metrics(Sample({{"core",
                                               {{"index", 0u},

@@ -1,6 +1,8 @@
 #include "tools/exporter/sample.h"
 
 #include <chrono>
+#include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -14,10 +16,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-absl::StatusOr<Json> Gather(TelemetryClient& process, bool connections) {
+absl::StatusOr<Json> Gather(TelemetryClient& process, bool connections,
+                            Clock::time_point deadline) {
   absl::StatusOr<Json> stat = GatherStat(process, /*queue_pairs=*/false);
   if (!stat.ok() || !connections) return stat;
   absl::StatusOr<Json> more = GatherConnections(process, /*recorders=*/false);
+  // Too many connections for the time left do not make a process that answers one that is silent.
+  if (absl::IsDeadlineExceeded(more.status()) && Clock::now() >= deadline) return stat;
   if (!more.ok()) return more.status();
   (*stat)["connections"] = std::move((*more)["connections"]);
   return stat;
@@ -37,7 +42,13 @@ Json TakeSample(const ProcessChoice& choice, bool connections) {
       {"duration_ns", 0},
       {"processes", Json::array()},
       {"silent", Json::array()}};
-  const absl::StatusOr<Processes> found = LookForProcesses(choice);
+  std::mutex mutex;
+  std::map<const TelemetryClient*, absl::StatusOr<Json>> gathered;
+  const absl::StatusOr<Processes> found = LookForProcesses(choice, [&](TelemetryClient& process) {
+    absl::StatusOr<Json> one = Gather(process, connections, choice.deadline);
+    const std::lock_guard lock(mutex);
+    gathered.emplace(&process, std::move(one));
+  });
   if (!found.ok()) {
     sample["error"] = std::string(found.status().message());
     return sample;
@@ -46,7 +57,7 @@ Json TakeSample(const ProcessChoice& choice, bool connections) {
     sample["silent"].push_back(Silent(one.pid, one.file_prefix, one.reason));
   }
   for (const auto& process : found->answering) {
-    absl::StatusOr<Json> one = Gather(*process, connections);
+    absl::StatusOr<Json>& one = gathered.at(process.get());
     if (one.ok()) {
       sample["processes"].push_back(*std::move(one));
     } else if (!absl::IsUnavailable(one.status())) {

@@ -10,7 +10,8 @@ namespace pollux::tools {
 
 // Returns {"time_ms", "duration_ns", "processes": [as from GatherStat(), without queue pairs, and
 // with "connections" if requested], "silent": [{"pid", "file_prefix", "reason"}]}; with "error" if
-// no process could be queried. A process that ends meanwhile is left out.
+// no process could be queried. A process that ends meanwhile is left out, and so are the
+// connections of a process if they are not read by choice.deadline.
 nlohmann::ordered_json TakeSample(const ProcessChoice& choice, bool connections);
 
 }  // namespace pollux::tools

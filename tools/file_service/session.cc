@@ -1,6 +1,8 @@
 #include "tools/file_service/session.h"
 
 #include <cstdio>
+#include <mutex>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tools/common/interrupt.h"
@@ -8,6 +10,33 @@
 #include "tools/file_service/cm_trace.h"
 
 namespace pollux::tools {
+namespace {
+
+// Shared with the threads of reloads, which may outlive StayUntilInterrupted().
+struct ReloadGate {
+  std::mutex mutex;  // held while a configuration is put into effect
+  bool closed = false;
+};
+
+// Starts a thread; the result is that of the reload.
+std::future<absl::Status> StartReload(const ServiceActions& actions,
+                                      std::shared_ptr<ReloadGate> gate) {
+  std::promise<absl::Status> done;
+  std::future<absl::Status> result = done.get_future();
+  std::thread([reload = actions.reload, gate = std::move(gate), done = std::move(done)]() mutable {
+    const absl::StatusOr<ServiceActions::Apply> apply = reload();
+    absl::Status status = apply.status();
+    {
+      const std::lock_guard lock(gate->mutex);
+      if (status.ok() && !gate->closed) status = (*apply)();
+    }
+    done.set_value(std::move(status));
+  }).detach();
+  return result;
+}
+
+}  // namespace
+
 void PrintCmExchange(Node& node) {
   node.RunOnEach([&node](uint32_t core) {
     node.manager(core).SetTrace([](bool outgoing, absl::Span<const uint8_t> mad) {
@@ -18,6 +47,7 @@ void PrintCmExchange(Node& node) {
 
 absl::Status StayUntilInterrupted(Node& node, const ServiceActions& actions) {
   ServiceManager manager(&node);
+  const auto gate = std::make_shared<ReloadGate>();
   std::future<absl::Status> reloading;
   absl::Status status;
   while (!Interrupted() && status.ok()) {
@@ -41,9 +71,12 @@ absl::Status StayUntilInterrupted(Node& node, const ServiceActions& actions) {
     } else if (reload) {
       manager.Reloading();
       // The resolver may take longer than the watchdog waits.
-      reloading = std::async(std::launch::async, actions.reload);
+      reloading = StartReload(actions, gate);
     }
   }
+  // Waits while a configuration is put into effect: the caller destroys what that uses.
+  const std::lock_guard lock(gate->mutex);
+  gate->closed = true;
   return status;
 }
 

@@ -26,10 +26,16 @@ void PrintCmExchange(Node& node);
 
 // What a service does until it is interrupted.
 struct ServiceActions {
+  // Puts a configuration into effect. An error must have changed nothing.
+  using Apply = std::function<absl::Status()>;
   std::string name;  // of the command, for the log
-  // Reads the configuration again, at SIGHUP. Runs on a thread of its own, once at a time, and may
-  // block. An error must have changed nothing, and is logged. Null: there is none.
-  std::function<absl::Status()> reload;
+  // Reads the configuration again, at SIGHUP, and returns what puts it into effect. Runs on a
+  // thread of its own, once at a time, and may block. StayUntilInterrupted() does not wait for it,
+  // because a resolver without a name server takes longer than a service manager waits for the end:
+  // it must own all that it uses. The function that it returns is called on the same thread and
+  // only while StayUntilInterrupted() runs. Errors of both are logged. Null: there is no
+  // configuration.
+  std::function<absl::StatusOr<Apply>()> reload;
   // Called once per heartbeat, at least every second; not while `reload` runs. May be null.
   std::function<void()> tick;
 };

@@ -1,4 +1,5 @@
 // pollux exporter: counters of the processes that run here, for Prometheus and for a browser.
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -21,9 +22,10 @@
 namespace pollux::tools {
 namespace {
 
-// Less than a scrape may take, so that one process that is stopped does not cost the metrics of the
-// others.
+// For one request to a process, and for all requests of a scrape. Prometheus waits 10 s by default,
+// and a scrape may have to wait for another one.
 constexpr int kExporterTimeoutS = 2;
+constexpr std::chrono::seconds kScrapeTimeout{3};
 
 struct ExporterOptions {
   ProcessChoice choice{.timeout_s = kExporterTimeoutS};
@@ -57,7 +59,9 @@ class Exporter {
   // One at a time: DPDK's telemetry takes few connections.
   nlohmann::ordered_json Sample(bool connections) {
     const std::lock_guard lock(mutex_);
-    return TakeSample(options_.choice, connections);
+    ProcessChoice choice = options_.choice;
+    choice.deadline = std::chrono::steady_clock::now() + kScrapeTimeout;
+    return TakeSample(choice, connections);
   }
 
   const ExporterOptions options_;
@@ -112,7 +116,7 @@ int ExporterCommand(int argc, char** argv) {
   if (auto done = ParseOperands("exporter", options, argc, argv, 0, 0, &operands)) return *done;
   CatchInterrupts();
   const absl::Status status = Export(exporter);
-  return status.ok() ? kExitOk : Fail("exporter", status);
+  return status.ok() || absl::IsCancelled(status) ? kExitOk : Fail("exporter", status);
 }
 
 }  // namespace pollux::tools

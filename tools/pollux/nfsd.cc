@@ -118,10 +118,13 @@ std::string InStateDirectory(const std::string& path, const char* name) {
 
 // What to type on a Linux client. Its kernel asks port 111 here for the ports of MOUNT and,
 // whatever it is told, of NLM.
-std::string MountCommand(bool found, const NfsdOptions& options, const SocketAddress& at,
-                         const nfs::Export& exported) {
-  const std::string ports =
-      found ? "" : absl::StrCat(",mountport=", options.control.mount_port, ",nolock");
+std::string MountCommand(const NfsdControl& control, const NfsdOptions& options,
+                         const SocketAddress& at, const nfs::Export& exported) {
+  std::string ports;
+  if (!control.is_mount_found()) {
+    absl::StrAppend(&ports, ",mountport=", options.control.mount_port);
+  }
+  if (!control.is_nlm_found()) absl::StrAppend(&ports, ",nolock");
   const std::string address = FormatAddress(at.address);
   const std::string host = at.address.IsIpv4() ? address : absl::StrCat("[", address, "]");
   return absl::StrFormat("mount -t nfs -o vers=3,proto=%s,port=%u%s %s /mnt",
@@ -149,8 +152,7 @@ void Announce(const NfsdOptions& options, const NfsdControl& control,
              "clients report their restarts to another status monitor of this host: their locks "
              "are freed only when they lock again");
   }
-  const bool found = control.found();
-  if (!found) {
+  if (!options.control.rpcbind && !control.is_nlm_found()) {
     WriteLog(LogLevel::kWarning, kName,
              absl::StrFormat("this host's rpcbind uses TCP port %u: clients find the lock service "
                              "only with --rpcbind",
@@ -166,7 +168,7 @@ void Announce(const NfsdOptions& options, const NfsdControl& control,
     const nfs::Export& exported = entry.tree->exported();
     WriteLog(LogLevel::kInfo, kName,
              absl::StrCat(exported.directory, ", ", ModeOf(exported), ": ",
-                          MountCommand(found, options, endpoints.front(), exported)));
+                          MountCommand(control, options, endpoints.front(), exported)));
   }
   WriteLog(LogLevel::kInfo, kName,
            absl::StrCat("serving NFS at ", ListOf(endpoints), " on ", Place(device)));
@@ -183,17 +185,18 @@ absl::StatusOr<std::vector<nfs::Export>> ReadExportsOf(const NfsdOptions& option
   return std::move(file->exports);
 }
 
-absl::Status Reload(const NfsdOptions& options, Node& node, nfs::ServedExports* exports,
-                    nfs::Server* server) {
-  auto read = ReadExportsOf(options);
-  if (!read.ok()) return read.status();
-  auto table = exports->Prepare(*read);
+// Puts what `path` says into effect.
+absl::Status Apply(const std::string& path, const nfs::ExportsFile& file, Node& node,
+                   nfs::ServedExports* exports, nfs::Server* server) {
+  for (const std::string& warning : file.warnings) {
+    node.log().Write(LogLevel::kWarning, kName, warning);
+  }
+  auto table = exports->Prepare(file.exports);
   if (!table.ok()) return table.status();
   node.Run([&] { server->Serve(**table); });
   exports->Publish(*table);
-  node.log().Write(
-      LogLevel::kInfo, kName,
-      absl::StrCat("SIGHUP: serving ", (*table)->size(), " exports of ", options.exports_file));
+  node.log().Write(LogLevel::kInfo, kName,
+                   absl::StrCat("SIGHUP: serving ", (*table)->size(), " exports of ", path));
   return absl::OkStatus();
 }
 
@@ -239,7 +242,15 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
   if (status.ok()) {
     ServiceActions actions{.name = kName};
     if (!options.exports_file.empty()) {
-      actions.reload = [&] { return Reload(options, node, exports, server); };
+      // Reading may end after this function: it uses only `path`, a copy.
+      actions.reload = [path = options.exports_file, &node, exports,
+                        server]() -> absl::StatusOr<ServiceActions::Apply> {
+        auto file = nfs::ReadExports(path, &ResolveHost);
+        if (!file.ok()) return file.status();
+        return ServiceActions::Apply([path, read = *std::move(file), &node, exports, server] {
+          return Apply(path, read, node, exports, server);
+        });
+      };
       actions.tick = [&] { tables->CloseRemoved(exports); };
     }
     status = StayUntilInterrupted(node, actions);

@@ -1,5 +1,6 @@
 #include "tools/pollux/nfsd_control.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string_view>
@@ -23,6 +24,17 @@ using oncrpc::RpcBind;
 using Mapped = oncrpc::PortmapCalls::Service;
 using MappedTransport = oncrpc::PortmapCalls::Transport;
 
+// DPDK's telemetry drops what exceeds 16 KiB of JSON. This leaves room for the frame and one more
+// line of at most kMaxText bytes.
+constexpr size_t kMaxLinesBytes = 16'000 - 2 * pollux::Stats::kMaxText;
+
+// Bytes of a line of LineOf() in JSON, with quotes and a comma.
+size_t JsonBytes(const std::string& line) {
+  const auto escaped =
+      std::ranges::count_if(line, [](char letter) { return letter == '\\' || letter == '"'; });
+  return line.size() + static_cast<size_t>(escaped) + 3;
+}
+
 void AddBoth(uint32_t program, uint32_t version, uint64_t port, std::vector<Mapped>* services) {
   for (const MappedTransport transport : {MappedTransport::kTcp, MappedTransport::kUdp}) {
     services->push_back({.program = program,
@@ -33,6 +45,31 @@ void AddBoth(uint32_t program, uint32_t version, uint64_t port, std::vector<Mapp
 }
 
 }  // namespace
+
+pollux::Stats ListLocks(const std::map<nfs::LockClient, nfs::ClientLocks>& held) {
+  pollux::Stats stats;
+  stats.BeLines();
+  size_t bytes = 0, more = 0;
+  nfs::ClientLocks others;
+  for (const auto& [client, locks] : held) {
+    const std::string line = LineOf(client, locks);
+    bytes += JsonBytes(line);
+    if (bytes <= kMaxLinesBytes && stats.lines().size() + 1 < pollux::Stats::kMaxItems) {
+      stats.AddLine(line);
+      continue;
+    }
+    ++more;
+    others.files += locks.files;
+    others.ranges += locks.ranges;
+    others.awaited += locks.awaited;
+    others.shares += locks.shares;
+  }
+  if (more > 0) {
+    stats.AddLine(absl::StrCat("- ", others.files, " ", others.ranges, " ", others.awaited, " ",
+                               others.shares, " (", more, " more clients, not listed)"));
+  }
+  return stats;
+}
 
 absl::StatusOr<std::unique_ptr<NfsdControl>> NfsdControl::Start(const ControlOptions& options,
                                                                 const nfs::ServedExports* exports,
@@ -103,12 +140,7 @@ void NfsdControl::OfferLocks() {
   list_locks_ = std::make_unique<engine::OperatorCommand>(
       kLocksTopic, "Locks of NFS clients: address, files, ranges, awaited, shares, name",
       [tables = tables_](std::string_view /*parameters*/) -> absl::StatusOr<pollux::Stats> {
-        pollux::Stats stats;
-        stats.BeLines();
-        for (const auto& [client, locks] : tables->Held()) {
-          stats.AddLine(LineOf(client, locks));
-        }
-        return stats;
+        return ListLocks(tables->Held());
       });
   drop_locks_ = std::make_unique<engine::OperatorCommand>(
       kDropLocksTopic, "Releases the locks of NFS clients. Parameters: ADDRESS",
@@ -143,44 +175,61 @@ absl::Status NfsdControl::StartPortmap() {
   return absl::OkStatus();
 }
 
-absl::Status NfsdControl::Register(uint32_t program, uint32_t version, uint64_t port,
-                                   std::vector<SocketAddress> endpoints) {
-  for (SocketAddress& endpoint : endpoints) endpoint.port = static_cast<uint16_t>(port);
+absl::Status NfsdControl::Register(uint32_t program, uint32_t version, uint64_t port) {
+  const std::vector<SocketAddress> addresses = AllAddresses(static_cast<uint16_t>(port));
   for (const auto transport : {RpcBind::Transport::kTcp, RpcBind::Transport::kUdp}) {
-    auto made = Registration::Make(program, version, endpoints, transport);
+    auto made = Registration::Make(program, version, addresses, transport);
     if (!made.ok()) return made.status();
     registered_.push_back(*std::move(made));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> NfsdControl::HasMonitor(const std::vector<SocketAddress>& endpoints) const {
+absl::Status NfsdControl::RegisterUnlessElsewhere(uint32_t program, uint32_t version, uint64_t port,
+                                                  const char* name, const char* option,
+                                                  bool* is_elsewhere) {
+  const auto other = FindOtherService(program, version, static_cast<uint16_t>(port));
+  if (!other.ok()) return other.status();
+  if (!other->has_value()) return Register(program, version, port);
+  *is_elsewhere = true;
+  log_(LogLevel::kWarning, absl::StrCat("--rpcbind: ", name, " is not registered at port ", port,
+                                        " (", option, "): this host's rpcbind already has program ",
+                                        program, " version ", version, " at ", ToString(**other),
+                                        ", where a service is running. Clients that ask "
+                                        "rpcbind find that service; stop it and restart nfsd"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> NfsdControl::HasMonitor() const {
   auto rpcbind = RpcBind::Local();
   if (!rpcbind.ok()) return rpcbind.status();
-  for (const SocketAddress& endpoint : endpoints) {
+  const auto port = static_cast<uint16_t>(options_.status_port);
+  for (const SocketAddress& any : AllAddresses(port)) {
     const auto found =
-        rpcbind->Find(nfs::kNsmProgram, nfs::kNsmV1, endpoint.address, RpcBind::Transport::kUdp);
+        rpcbind->Find(nfs::kNsmProgram, nfs::kNsmV1, any.address, RpcBind::Transport::kUdp);
     // One at this port was left by a process before this one.
-    if (found.ok() && found->port != options_.status_port) return true;
+    if (found.ok() && found->port != port) return true;
   }
   return false;
 }
 
-absl::Status NfsdControl::Announce(std::vector<SocketAddress> endpoints) {
+absl::Status NfsdControl::Announce(const std::vector<SocketAddress>& endpoints) {
   if (options_.rpcbind) {
     auto nfs = Registration::Make(nfs::kNfsProgram, nfs::kNfsV3, endpoints);
     if (!nfs.ok()) return nfs.status();
     registered_.push_back(*std::move(nfs));
-    const absl::StatusOr<bool> elsewhere = HasMonitor(endpoints);
+    const absl::StatusOr<bool> elsewhere = HasMonitor();
     if (!elsewhere.ok()) return elsewhere.status();
     is_status_elsewhere_ = *elsewhere;
     absl::Status status =
-        Register(nfs::kMountProgram, nfs::kMountV3, options_.mount_port, endpoints);
+        RegisterUnlessElsewhere(nfs::kMountProgram, nfs::kMountV3, options_.mount_port, "MOUNT",
+                                "--mount-port", &is_mount_elsewhere_);
     if (status.ok()) {
-      status = Register(nfs::kNlmProgram, nfs::kNlmV4, options_.lock_port, endpoints);
+      status = RegisterUnlessElsewhere(nfs::kNlmProgram, nfs::kNlmV4, options_.lock_port, "NLM",
+                                       "--lock-port", &is_nlm_elsewhere_);
     }
     if (status.ok() && !is_status_elsewhere_) {
-      status = Register(nfs::kNsmProgram, nfs::kNsmV1, options_.status_port, endpoints);
+      status = Register(nfs::kNsmProgram, nfs::kNsmV1, options_.status_port);
     }
     if (!status.ok()) return status;
   }

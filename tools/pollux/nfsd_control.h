@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "nfs/lock/lock_calls.h"
+#include "nfs/lock/lock_table.h"
 #include "nfs/lock/monitored_hosts.h"
 #include "nfs/lock/restart_notifier.h"
 #include "nfs/lock/status_calls.h"
@@ -20,6 +22,7 @@
 #include "oncrpc/portmap_calls.h"
 #include "oncrpc/tcp_service.h"
 #include "oncrpc/udp_service.h"
+#include "stack/base/stats.h"
 #include "stack/engine/operator_command.h"
 #include "tools/common/log_format.h"
 #include "tools/common/registration.h"
@@ -34,6 +37,11 @@ struct ControlOptions {
   uint64_t grace_s = 0;
   bool rpcbind = false;  // this host runs one; register the services there
 };
+
+// The reply to the telemetry command kLocksTopic: a line for each client. If they do not all fit
+// into a reply, the last line has the address "-", the number of the clients that are not listed as
+// its name, and the sums of their locks.
+pollux::Stats ListLocks(const std::map<nfs::LockClient, nfs::ClientLocks>& held);
 
 // Serves on its own threads from creation to destruction. Create and destroy it on a control
 // thread, since both block.
@@ -50,12 +58,13 @@ class NfsdControl {
                                                             nfs::MonitoredHosts* hosts, Log log);
 
   // Registers all services and NFS with this host's rpcbind if ControlOptions::rpcbind is set, and
-  // starts to notify hosts that held locks, so that they reclaim them. Errors as
-  // Registration::Make().
-  absl::Status Announce(std::vector<SocketAddress> endpoints);
+  // starts to notify hosts that held locks, so that they reclaim them. MOUNT and NLM of another
+  // running service keep their registrations, with a warning. Errors as Registration::Make().
+  absl::Status Announce(const std::vector<SocketAddress>& endpoints);
 
-  // Whether clients find MOUNT and NLM at TCP port 111 of this host.
-  bool found() const { return options_.rpcbind || portmap_.tcp != nullptr; }
+  // Whether clients find this MOUNT, and this NLM, at TCP port 111 of this host.
+  bool is_mount_found() const { return is_portmapped() && !is_mount_elsewhere_; }
+  bool is_nlm_found() const { return is_portmapped() && !is_nlm_elsewhere_; }
   // Whether another status monitor of this host receives the notifications of restarted clients.
   bool is_status_elsewhere() const { return is_status_elsewhere_; }
   // Datagrams that were dropped (oncrpc::UdpService::dropped()).
@@ -82,17 +91,21 @@ class NfsdControl {
   absl::Status StartPortmap();
   // Offers the telemetry commands for `pollux locks`.
   void OfferLocks();
-  absl::Status Register(uint32_t program, uint32_t version, uint64_t port,
-                        std::vector<SocketAddress> endpoints);
+  bool is_portmapped() const { return options_.rpcbind || portmap_.tcp != nullptr; }
+  absl::Status Register(uint32_t program, uint32_t version, uint64_t port);
+  // Registers the program unless another running service has it; then it warns, and sets
+  // `*is_elsewhere`. `name` is the program's, `option` that of its port.
+  absl::Status RegisterUnlessElsewhere(uint32_t program, uint32_t version, uint64_t port,
+                                       const char* name, const char* option, bool* is_elsewhere);
   // Whether another status monitor is registered.
-  absl::StatusOr<bool> HasMonitor(const std::vector<SocketAddress>& endpoints) const;
+  absl::StatusOr<bool> HasMonitor() const;
 
   ControlOptions options_;
   const nfs::ServedExports* exports_;
   nfs::LockTables* tables_;
   nfs::MonitoredHosts* hosts_;
   const Log log_;
-  bool is_status_elsewhere_ = false;
+  bool is_mount_elsewhere_ = false, is_nlm_elsewhere_ = false, is_status_elsewhere_ = false;
   std::unique_ptr<nfs::MountCalls> mount_calls_;
   std::unique_ptr<nfs::LockCalls> lock_calls_;
   std::unique_ptr<nfs::StatusCalls> status_calls_;

@@ -54,6 +54,7 @@ absl::StatusOr<Json> All(const StatOptions& stat, Gather gather) {
   }
   for (const auto& process : processes->answering) {
     absl::StatusOr<Json> one = gather(*process);
+    if (absl::IsCancelled(one.status())) return one.status();
     status.Update(one.status());
     if (one.ok()) all["processes"].push_back(*std::move(one));
   }
@@ -118,7 +119,7 @@ int Command(const char* name, Options& options, int argc, char** argv, Run run) 
   }
   CatchInterrupts(ClosedPipe::kEnds);
   const absl::Status status = run();
-  return status.ok() ? kExitOk : Fail(name, status);
+  return status.ok() || absl::IsCancelled(status) ? kExitOk : Fail(name, status);
 }
 
 }  // namespace

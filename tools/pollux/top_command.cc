@@ -52,8 +52,11 @@ absl::StatusOr<Sample> TakeSample(const ProcessChoice& choice) {
   Sample sample{.json = {{"processes", Json::array()}}, .at = Clock::now()};
   for (const auto& process : processes->answering) {
     absl::StatusOr<Json> stat = GatherStat(*process, /*queue_pairs=*/false);
+    if (absl::IsCancelled(stat.status())) return stat.status();
+    if (!stat.ok()) continue;
     absl::StatusOr<Json> connections = GatherConnections(*process, /*recorders=*/false);
-    if (!stat.ok() || !connections.ok()) continue;
+    if (absl::IsCancelled(connections.status())) return connections.status();
+    if (!connections.ok()) continue;
     (*stat)["connections"] = std::move((*connections)["connections"]);
     sample.json["processes"].push_back(*std::move(stat));
   }
@@ -362,7 +365,7 @@ int TopCommand(int argc, char** argv) {
   const bool batch = top.batch;
   Top view(std::move(top));
   const absl::Status status = batch ? view.RunBatch() : view.RunScreen();
-  return status.ok() ? kExitOk : Fail("top", status);
+  return status.ok() || absl::IsCancelled(status) ? kExitOk : Fail("top", status);
 }
 
 }  // namespace pollux::tools

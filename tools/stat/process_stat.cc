@@ -71,9 +71,10 @@ absl::StatusOr<Json> GatherWorker(TelemetryClient& process, uint64_t worker, boo
                                     {"cm", "cm"},
                                     {"rpc", "rpc"},
                                     {"nfs", "nfs"}}) {
-    status.Update(Take(process, topic, number, name, &json));
+    // If it does not answer one request, the next would cost another time-out.
+    status = Take(process, topic, number, name, &json);
+    if (!status.ok()) return status;
   }
-  if (!status.ok()) return status;
   json["ports"] = Json::array();
   for (uint64_t port = 1;; ++port) {
     Json one;

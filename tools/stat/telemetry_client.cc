@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -17,15 +20,22 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "stack/engine/runtime_directory.h"
+#include "tools/common/interrupt.h"
 
 namespace pollux::tools {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
 
 // More than DPDK sends (16 KiB), whatever the greeting says.
 constexpr size_t kMaxAnswerBytes = 1 << 20;
+// A system call waits at most so long; then it is repeated unless the command was interrupted. So
+// every thread ends soon after a signal, although only one of them gets EINTR.
+constexpr int kWaitMs = 100;
+// Processes that are queried at once. More take turns.
+constexpr size_t kMaxThreads = 64;
 
 std::string PrefixOf(const std::string& path) { return fs::path(path).parent_path().filename(); }
 
@@ -34,7 +44,18 @@ std::string Silent(const std::string& process) {
   return absl::StrCat("process ", process, " does not answer: it is stopped, or hangs");
 }
 
-absl::StatusOr<int> Open(const std::string& path, int timeout_s) {
+// After a system call of `what` that got `error`: OK if it is to be repeated.
+absl::Status CheckWait(int error, Clock::time_point end, const std::string& process,
+                       const std::string& what) {
+  if (error != EAGAIN && error != EINTR) {
+    return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
+  }
+  if (Interrupted()) return absl::CancelledError("interrupted");
+  if (Clock::now() >= end) return absl::DeadlineExceededError(Silent(process));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Open(const std::string& path, Clock::time_point end) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -43,15 +64,17 @@ absl::StatusOr<int> Open(const std::string& path, int timeout_s) {
   std::memcpy(address.sun_path, path.data(), path.size());
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return absl::ErrnoToStatus(errno, "a socket");
-  const timeval timeout{.tv_sec = timeout_s, .tv_usec = 0};
+  const timeval timeout{.tv_sec = 0, .tv_usec = kWaitMs * 1000};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
-  const int error = errno;
-  close(fd);
-  // Its queue is full of those that it has not answered.
-  if (error == EAGAIN) return absl::DeadlineExceededError(Silent(PrefixOf(path)));
-  return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(error)));
+  // It waits if the process's queue is full of those that it has not answered.
+  while (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (absl::Status status = CheckWait(errno, end, PrefixOf(path), path); !status.ok()) {
+      close(fd);
+      return status;
+    }
+  }
+  return fd;
 }
 
 // Of who listens at the other end; 0 if that is not known.
@@ -64,11 +87,11 @@ uint64_t ListenersPid(int fd) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(const std::string& path,
-                                                                          int timeout_s) {
-  const absl::StatusOr<int> fd = Open(path, timeout_s);
+absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(
+    const std::string& path, int timeout_s, Clock::time_point deadline) {
+  std::unique_ptr<TelemetryClient> client(new TelemetryClient(timeout_s, deadline));
+  const absl::StatusOr<int> fd = Open(path, client->RequestEnd());
   if (!fd.ok()) return fd.status();
-  std::unique_ptr<TelemetryClient> client(new TelemetryClient());
   client->fd_ = *fd;
   client->pid_ = ListenersPid(*fd);
   client->file_prefix_ = PrefixOf(path);
@@ -76,7 +99,7 @@ absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(const 
 }
 
 absl::Status TelemetryClient::Greet() {
-  const absl::StatusOr<Json> greeting = Receive();
+  const absl::StatusOr<Json> greeting = Receive(RequestEnd());
   if (!greeting.ok()) return greeting.status();
   const auto pid = greeting->find("pid");
   const auto bytes = greeting->find("max_output_len");
@@ -93,11 +116,17 @@ TelemetryClient::~TelemetryClient() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::StatusOr<Json> TelemetryClient::Receive() {
+Clock::time_point TelemetryClient::RequestEnd() const {
+  return std::min(Clock::now() + std::chrono::seconds(timeout_s_), deadline_);
+}
+
+absl::StatusOr<Json> TelemetryClient::Receive(Clock::time_point end) {
+  const std::string name = absl::StrCat(pid_, ", ", file_prefix_, ",");
   std::string text(max_answer_bytes_, '\0');
-  const ssize_t bytes = recv(fd_, text.data(), text.size(), 0);
-  if (bytes < 0) {
-    return absl::DeadlineExceededError(Silent(absl::StrCat(pid_, ", ", file_prefix_, ",")));
+  ssize_t bytes = 0;
+  while ((bytes = recv(fd_, text.data(), text.size(), 0)) < 0) {
+    absl::Status status = CheckWait(errno, end, name, absl::StrCat("process ", pid_));
+    if (!status.ok()) return status;
   }
   if (bytes == 0) return absl::UnavailableError(absl::StrCat("process ", pid_, " has ended"));
   text.resize(static_cast<size_t>(bytes));
@@ -112,11 +141,16 @@ absl::StatusOr<Json> TelemetryClient::Receive() {
 absl::StatusOr<Json> TelemetryClient::Ask(const std::string& topic, const std::string& parameters) {
   const std::string command = absl::StrCat("/pollux/", topic);
   const std::string line = parameters.empty() ? command : absl::StrCat(command, ",", parameters);
-  if (send(fd_, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size())) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot send ", command, " to process ", pid_, ": ", std::strerror(errno)));
+  const std::string name = absl::StrCat(pid_, ", ", file_prefix_, ",");
+  // Each of many quick replies leaves time for another one.
+  if (Clock::now() >= deadline_) return absl::DeadlineExceededError(Silent(name));
+  const Clock::time_point end = RequestEnd();
+  while (send(fd_, line.data(), line.size(), MSG_NOSIGNAL) < 0) {
+    absl::Status status =
+        CheckWait(errno, end, name, absl::StrCat("cannot send ", command, " to process ", pid_));
+    if (!status.ok()) return status;
   }
-  absl::StatusOr<Json> answer = Receive();
+  absl::StatusOr<Json> answer = Receive(end);
   if (!answer.ok()) return answer.status();
   const auto found = answer->find(command);
   if (found == answer->end()) {
@@ -147,36 +181,36 @@ uint64_t PidIn(absl::string_view file_prefix) {
 }
 
 // Who listens at `path`, if it runs Pollux and was chosen. What a killed process has left, and
-// other programs over DPDK, are nothing.
-void AddProcess(const std::string& path, const ProcessChoice& choice, Processes* found) {
-  auto client = TelemetryClient::Connect(path, choice.timeout_s);
+// other programs over DPDK, are nothing. Cancelled if interrupted.
+absl::Status AddProcess(const std::string& path, const ProcessChoice& choice,
+                        const ProcessQuery& query, Processes* found) {
+  auto client = TelemetryClient::Connect(path, choice.timeout_s, choice.deadline);
   const absl::Status greeted = client.ok() ? (*client)->Greet() : client.status();
+  if (absl::IsCancelled(greeted)) return greeted;
   const std::string file_prefix = PrefixOf(path);
   const uint64_t pid = client.ok() ? (*client)->pid() : PidIn(file_prefix);
-  if (choice.pid && pid != *choice.pid) return;
+  if (choice.pid && pid != *choice.pid) return absl::OkStatus();
   if (!greeted.ok()) {
     if (absl::IsDeadlineExceeded(greeted)) {
       found->silent.push_back({pid, file_prefix, std::string(greeted.message())});
     }
-    return;
+    return absl::OkStatus();
   }
   const absl::StatusOr<Json> workers = (*client)->Ask("workers");
+  if (absl::IsCancelled(workers.status())) return workers.status();
   if (!workers.ok()) {
     found->silent.push_back(
         {pid, file_prefix, absl::StrCat("process ", pid, ": ", workers.status().message())});
   } else if (workers->is_object()) {
+    if (query) query(**client);
     found->answering.push_back(*std::move(client));
   }
+  return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<Processes> LookForProcesses(const ProcessChoice& choice) {
-  // Root may look at what another user runs.
-  if (geteuid() != 0) {
-    if (const absl::Status own = engine::CheckRuntimeDirectory(); !own.ok()) return own;
-  }
-  Processes found;
+// The telemetry sockets of the chosen file prefix.
+std::vector<std::string> SocketPaths(const ProcessChoice& choice) {
+  std::vector<std::string> paths;
   std::error_code error;
   const std::string runtime = engine::RuntimeDirectory();
   for (const fs::directory_entry& directory : fs::directory_iterator(runtime, error)) {
@@ -184,9 +218,38 @@ absl::StatusOr<Processes> LookForProcesses(const ProcessChoice& choice) {
     std::error_code ignored;
     for (const fs::directory_entry& entry : fs::directory_iterator(directory.path(), ignored)) {
       const std::string name = entry.path().filename();
-      if (!absl::StartsWith(name, engine::kTelemetrySocket)) continue;
-      AddProcess(entry.path(), choice, &found);
+      if (absl::StartsWith(name, engine::kTelemetrySocket)) paths.push_back(entry.path());
     }
+  }
+  return paths;
+}
+
+}  // namespace
+
+absl::StatusOr<Processes> LookForProcesses(const ProcessChoice& choice, const ProcessQuery& query) {
+  // Root may look at what another user runs.
+  if (geteuid() != 0) {
+    if (const absl::Status own = engine::CheckRuntimeDirectory(); !own.ok()) return own;
+  }
+  const std::vector<std::string> paths = SocketPaths(choice);
+  std::vector<Processes> found_at(paths.size());
+  std::vector<absl::Status> statuses(paths.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < paths.size(); i = next++) {
+      statuses[i] = AddProcess(paths[i], choice, query, &found_at[i]);
+    }
+  };
+  // All at once, so that stopped processes do not delay the others. This thread takes part.
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < std::min(paths.size(), kMaxThreads); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  Processes found;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (!statuses[i].ok()) return statuses[i];
+    std::ranges::move(found_at[i].answering, std::back_inserter(found.answering));
+    std::ranges::move(found_at[i].silent, std::back_inserter(found.silent));
   }
   std::ranges::sort(found.answering, {}, [](const auto& client) { return client->pid(); });
   return found;

@@ -2,7 +2,9 @@
 #ifndef POLLUX_TOOLS_STAT_TELEMETRY_CLIENT_H_
 #define POLLUX_TOOLS_STAT_TELEMETRY_CLIENT_H_
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,16 +16,20 @@
 
 namespace pollux::tools {
 
-// A connection to one process. Handles one request at a time, with the time limit given to
-// Connect().
+// A connection to one process. Handles one request at a time, with the time limits given to
+// Connect(). All calls return Cancelled if the command is interrupted (tools/common/interrupt.h)
+// while they wait.
 class TelemetryClient {
  public:
   static constexpr int kTimeoutS = 5;
 
   // Connects to the socket at `path`; call Greet() next. Unavailable if no process listens there
-  // any more, DeadlineExceeded if the process accepts no more connections.
-  static absl::StatusOr<std::unique_ptr<TelemetryClient>> Connect(const std::string& path,
-                                                                  int timeout_s = kTimeoutS);
+  // any more, DeadlineExceeded if the process accepts no more connections. A request takes at most
+  // `timeout_s`, and none takes longer than until `deadline`.
+  static absl::StatusOr<std::unique_ptr<TelemetryClient>> Connect(
+      const std::string& path, int timeout_s = kTimeoutS,
+      std::chrono::steady_clock::time_point deadline =
+          std::chrono::steady_clock::time_point::max());
   ~TelemetryClient();
   TelemetryClient(const TelemetryClient&) = delete;
   TelemetryClient& operator=(const TelemetryClient&) = delete;
@@ -42,9 +48,14 @@ class TelemetryClient {
                                              const std::string& parameters = "");
 
  private:
-  TelemetryClient() = default;
-  absl::StatusOr<nlohmann::ordered_json> Receive();
+  TelemetryClient(int timeout_s, std::chrono::steady_clock::time_point deadline)
+      : timeout_s_(timeout_s), deadline_(deadline) {}
+  // For a request that begins now.
+  std::chrono::steady_clock::time_point RequestEnd() const;
+  absl::StatusOr<nlohmann::ordered_json> Receive(std::chrono::steady_clock::time_point end);
 
+  const int timeout_s_;
+  const std::chrono::steady_clock::time_point deadline_;
   int fd_ = -1;
   uint64_t pid_ = 0;
   size_t max_answer_bytes_ = 1024;  // until the greeting sets it
@@ -56,6 +67,8 @@ struct ProcessChoice {
   std::optional<uint64_t> pid;
   std::string file_prefix;
   int timeout_s = TelemetryClient::kTimeoutS;
+  // For all requests together.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
 // A process that exists but does not answer.
@@ -70,9 +83,15 @@ struct Processes {
   std::vector<SilentProcess> silent;
 };
 
-// Returns the chosen processes that run Pollux, if there are any. PermissionDenied if another user
-// may change the directory of the sockets.
-absl::StatusOr<Processes> LookForProcesses(const ProcessChoice& choice);
+// More requests to a process that answers. Called for several processes at once, on several
+// threads.
+using ProcessQuery = std::function<void(TelemetryClient&)>;
+
+// Returns the chosen processes that run Pollux, if there are any, after `query` was called for each
+// that answers. PermissionDenied if another user may change the directory of the sockets; Cancelled
+// if interrupted.
+absl::StatusOr<Processes> LookForProcesses(const ProcessChoice& choice,
+                                           const ProcessQuery& query = nullptr);
 // The same, but NotFound, with an explanation, if none answers.
 absl::StatusOr<Processes> FindProcesses(const ProcessChoice& choice);
 
