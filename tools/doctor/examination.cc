@@ -133,6 +133,7 @@ class Examination {
       VfioModule(true);
     }
     PciDriver();
+    if (is_bifurcated()) AdapterRoce(Pci(), port_.pci_address);
     if (wants_vfio()) IommuGroup();
     if (pci_driver_ == kVfio) {
       VfioFile();
@@ -247,6 +248,8 @@ class Examination {
            .wanted = "at least one",
            .command = absl::StrCat("ip address add ADDR/LEN dev ", name)});
       RocePort(facts->roce_port_taken);
+      const std::string device = absl::StrCat("/sys/class/net/", port_.interface, "/device");
+      AdapterRoce(device, host_.LinkName(device));
       Add({.name = "loopback interface",
            .good = facts->lo_up,
            .found = facts->lo_up ? "up" : "down",
@@ -326,6 +329,21 @@ class Examination {
          .found = std::move(found),
          .wanted = "free on this interface",
          .command = EndOwners(owners)});
+  }
+
+  // An adapter with RoCE of its own may take the packets itself: mlx5 does, unless devlink's
+  // parameter enable_roce is false.
+  void AdapterRoce(const std::string& device, const std::string& pci_address) {
+    const std::vector<std::string> rdma = host_.List(absl::StrCat(device, "/infiniband"));
+    if (rdma.empty()) return;
+    Add({.name = "RoCE of the adapter",
+         .found = absl::StrCat("RDMA device ", absl::StrJoin(rdma, ", "),
+                               ", which may take the packets to UDP port 4791"),
+         .wanted = "disabled",
+         .command = absl::StrCat("devlink dev param set pci/", pci_address,
+                                 " name enable_roce value false cmode driverinit; "
+                                 "devlink dev reload pci/",
+                                 pci_address)});
   }
 
   void RocePortOfHost() {

@@ -212,6 +212,17 @@ TEST_F(ExaminationTest, RxeUsingTheRocePortIsReported) {
   EXPECT_EQ(OfNetdev("UDP port 4791").command, "rdma link delete rxe1");
 }
 
+TEST_F(ExaminationTest, RoceOfTheAdapterIsReported) {
+  Folder("/sys/devices/pci/0000:03:00.0/infiniband/mlx5_0");
+  Folder("/sys/class/net/eth0");
+  Link("/sys/class/net/eth0/device", "../../../devices/pci/0000:03:00.0");
+  const Finding found = OfNetdev("RoCE of the adapter");
+  EXPECT_FALSE(found.good);
+  EXPECT_FALSE(found.needed);
+  EXPECT_NE(found.found.find("mlx5_0"), std::string::npos) << found.found;
+  EXPECT_NE(found.command.find("pci/0000:03:00.0"), std::string::npos) << found.command;
+}
+
 TEST_F(ExaminationTest, EachKindOfPortHasItsRequiredCapabilities) {
   Capabilities("0000000000000000");
   EXPECT_EQ(Names(All("eth0"), true), (Strings{"CAP_NET_RAW", "CAP_NET_ADMIN"}));
