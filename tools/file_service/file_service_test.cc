@@ -106,6 +106,21 @@ TEST_F(FileServiceTest, FilesOfManySizesAreWrittenAndReadBack) {
   }
 }
 
+TEST_F(FileServiceTest, AFileThatChangesDuringAGetIsAnError) {
+  Start(false);
+  client_ = *Connect(kPort);
+  const std::string back = root_ + ".back";
+  std::ofstream(root_ + "/f") << "old";
+  std::ofstream(back) << "kept";
+  std::filesystem::last_write_time(root_ + "/f", {});
+  const TransferResult get =
+      GetFile(*client_node_, *client_, "f", back,
+              [this](uint64_t, uint64_t) { std::ofstream(root_ + "/f") << "new"; });
+  EXPECT_TRUE(absl::IsAborted(get.status)) << get.status;
+  std::ifstream in(back);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "kept");
+}
+
 // However many large reads are under way, few files are open for them.
 TEST_F(FileServiceTest, ManyLargeReadsNeedFewDescriptors) {
   Start(false);

@@ -129,8 +129,11 @@ TransferResult PutFile(Node& node, FileClient& client, const std::string& local,
 TransferResult GetFile(Node& node, FileClient& client, const std::string& remote,
                        const std::string& local, const Progress& progress) {
   TransferResult result;
-  const auto attributes = Blocking<absl::StatusOr<FileStore::Attributes>>(
-      node, client, [&](auto done) { client.Stat(remote, std::move(done)); });
+  const auto stat = [&] {
+    return Blocking<absl::StatusOr<FileStore::Attributes>>(
+        node, client, [&](auto done) { client.Stat(remote, std::move(done)); });
+  };
+  const auto attributes = stat();
   result.status = attributes.status();
   if (!result.status.ok()) return result;
   if (attributes->directory) {
@@ -141,6 +144,14 @@ TransferResult GetFile(Node& node, FileClient& client, const std::string& remote
   result.status = destination.status();
   if (!result.status.ok()) return result;
   RunBlocks<GetBlocks>(node, client, destination.fd(), remote, attributes->size, progress, &result);
+  if (!result.status.ok()) return result;
+  const auto after = stat();
+  result.status = after.status();
+  if (after.ok() &&
+      (after->modified_ns != attributes->modified_ns || after->size != attributes->size)) {
+    result.status =
+        absl::AbortedError(absl::StrCat(remote, ": the file changed while it was read"));
+  }
   if (result.status.ok()) result.status = destination.Complete();
   return result;
 }
