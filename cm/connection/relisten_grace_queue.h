@@ -47,8 +47,7 @@ class RelistenGraceQueue {
   RelistenGraceQueue& operator=(const RelistenGraceQueue&) = delete;
 
   // Call it while the listener still has its claim, so that no other process rejects a request in
-  // between. The port space does not matter: a UD service
-  // may follow a control connection over RC.
+  // between. The port space does not matter: a UD service may follow a control connection over RC.
   void ListenerEnded(uint16_t port, uint64_t now_ns);
   // Forgets the listeners that ended at least twice `grace_ns` ago, for which no request waits any
   // more, and releases their ports. Returns when to call it again; kNever: not before the next

@@ -187,7 +187,8 @@ bool Gsi::Poll(Receiver receiver) {
     const ibv_wc& wc = completions[i];
     const auto slot = static_cast<uint32_t>(wc.wr_id);
     if ((wc.wr_id & kSendFlag) != 0) {
-      --peers_[peer_of_send_[slot]].in_flight;
+      const size_t at = peer_of_send_[slot];
+      if (--peers_[at].in_flight == 0 && !IsCurrent(at)) DestroyPath(peers_[at]);
       free_sends_.push_back(slot);
       continue;
     }
@@ -244,6 +245,11 @@ void Gsi::FollowInterface() {
   }
 }
 
+bool Gsi::IsCurrent(size_t at) const {
+  const auto known = peer_index_.find(peers_[at].key);
+  return known != peer_index_.end() && known->second == at;
+}
+
 void Gsi::DestroyPath(Peer& peer) {
   worker_->DestroyAh(peer.ah).IgnoreError();
   peer.ah = nullptr;
@@ -275,9 +281,7 @@ absl::StatusOr<size_t> Gsi::FreePeer() {
     Peer& peer = peers_[at];
     if (peer.ah == nullptr) return at;
     if (peers_.size() < kMaxPeers || peer.in_flight > 0) continue;
-    // One that was forgotten while its sends were in flight may have a successor.
-    const auto known = peer_index_.find(peer.key);
-    if (known != peer_index_.end() && known->second == at) peer_index_.erase(known);
+    peer_index_.erase(peer.key);
     DestroyPath(peer);
     next_victim_ = (at + 1) % peers_.size();
     return at;

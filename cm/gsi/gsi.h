@@ -87,6 +87,8 @@ class Gsi {
   void OnReceived(const ibv_wc& wc, Receiver receiver);
   // Forgets the paths to all peers if the interface's addresses or routes have changed.
   void FollowInterface();
+  // Whether the peer at this place was not forgotten since.
+  bool IsCurrent(size_t at) const;
   void DestroyPath(Peer& peer);
   // Returns the peer's index in peers_; adds the peer if necessary. Returns the error of
   // CreateAh(), or ResourceExhausted if all entries are in use.

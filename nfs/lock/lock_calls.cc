@@ -271,9 +271,12 @@ LockCalls::Arrival LockCalls::NoteArrival(Shared& shared, const oncrpc::ServiceC
                                           const Nlm4Unlockargs& args) {
   const auto request = RequestOf(call, args.alock, false);
   if (!request.has_value()) return {};
+  // Of a part, the rest would be denied too: only calls that were abandoned are meant, and their
+  // UNLOCK is of the whole range.
   shared.pending.GiveUp([&](const PendingLock& lock) {
+    const ByteRange& range = lock.request.range;
     return lock.request.file == request->file && lock.request.owner == request->owner &&
-           lock.request.range.Overlaps(request->range);
+           request->range.begin <= range.begin && range.last <= request->range.last;
   });
   return {};
 }

@@ -1,5 +1,5 @@
-// A server whose first export is a file system that is frozen, so that who changes a name there
-// waits in the kernel, or that cannot store its data.
+// A server whose first export is on a file system that is frozen, where calls that change names
+// wait in the kernel, or on one that cannot store its data.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sched.h>

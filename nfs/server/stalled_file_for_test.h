@@ -18,15 +18,18 @@ namespace pollux::nfs {
 class StalledFile {
  public:
   explicit StalledFile(const std::string& path) : fd_(open(path.c_str(), O_RDWR | O_CLOEXEC)) {
-    // The signal that the holder of a file lease receives.
-    signal(SIGIO, SIG_IGN);
     EXPECT_EQ(fcntl(fd_.get(), F_SETLEASE, F_WRLCK), 0) << strerror(errno);
   }
-  ~StalledFile() { fcntl(fd_.get(), F_SETLEASE, F_UNLCK); }
+  ~StalledFile() {
+    fcntl(fd_.get(), F_SETLEASE, F_UNLCK);
+    signal(SIGIO, before_);
+  }
   StalledFile(const StalledFile&) = delete;
   StalledFile& operator=(const StalledFile&) = delete;
 
  private:
+  // The holder of a file lease receives this signal.
+  void (*const before_)(int) = signal(SIGIO, SIG_IGN);
   Fd fd_;
 };
 

@@ -41,6 +41,7 @@ enum : rpcproc_t {
 // Which connection kRemember came by, and what it is one of; of the service's thread.
 SVCXPRT* remembered = nullptr;
 Service* serving = nullptr;
+std::atomic<bool> napping = false;  // kNap has begun
 
 bool_t XdrWord(XDR* xdr, u_int* word) { return xdr_u_int(xdr, word); }
 bool_t XdrNothing(XDR* /*xdr*/, void* /*nothing*/) { return TRUE; }
@@ -54,7 +55,10 @@ void Dispatch(svc_req* request, SVCXPRT* transport) {
   if (!svc_getargs(transport, reinterpret_cast<xdrproc_t>(XdrWord), &word)) {
     return svcerr_decode(transport);
   }
-  if (request->rq_proc == kNap) std::this_thread::sleep_for(std::chrono::microseconds(word));
+  if (request->rq_proc == kNap) {
+    napping = true;
+    std::this_thread::sleep_for(std::chrono::microseconds(word));
+  }
   if (request->rq_proc == kRemember) remembered = transport;
   word = ~word;
   svc_sendreply(transport, reinterpret_cast<xdrproc_t>(XdrWord), reinterpret_cast<char*>(&word));
@@ -223,20 +227,19 @@ TEST_P(ServiceTest, SlowCallsWakeTheirSleepingCallers) {
 // As with libtirpc's connections.
 TEST_P(ServiceTest, ClntDestroyWaitsForACallOfAnotherThread) {
   OwnedClient client = MakeOne();
-  std::atomic<bool> begun = false;
+  clnt_stat status = RPC_FAILED;
+  u_int word = 50'000, result = 0;
+  napping = false;
   std::thread caller([&, used = client.get()] {
-    begun = true;
-    u_int word = 50'000, result = 0;
-    EXPECT_EQ(
+    status =
         clnt_call(used, kNap, reinterpret_cast<xdrproc_t>(XdrWord), reinterpret_cast<char*>(&word),
-                  reinterpret_cast<xdrproc_t>(XdrWord), reinterpret_cast<char*>(&result), kTimeout),
-        RPC_SUCCESS);
-    EXPECT_EQ(result, ~word);
+                  reinterpret_cast<xdrproc_t>(XdrWord), reinterpret_cast<char*>(&result), kTimeout);
   });
-  while (!begun) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  while (!napping) std::this_thread::yield();
   client.reset();
   caller.join();
+  EXPECT_EQ(status, RPC_SUCCESS);
+  EXPECT_EQ(result, ~word);
 }
 
 // A flavor whose replies all have an invalid verifier, and which would be refreshed at once.

@@ -488,7 +488,8 @@ TEST_F(InterfaceTest, AFullTableRemovesOnlyUnusedNeighbours) {
             absl::StatusCode::kResourceExhausted);
 }
 
-// As when this host must answer a flood of requests from addresses that nobody has.
+// Happens in a flood of requests with invented source addresses, all of which this host must
+// answer.
 TEST_F(InterfaceTest, AFullTableRemovesAddressesThatDoNotAnswerBeforeHosts) {
   Interface wide({.mac = kOurMac, .addresses = {InterfaceAddress::Ipv4(kOurs, 8)}});
   transport::PollContext context = Context();

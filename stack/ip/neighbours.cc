@@ -97,20 +97,22 @@ uint16_t NeighbourTable::FindOrAdd(const NeighbourAddress& address, PollContext&
 }
 
 bool NeighbourTable::EvictOne(PollContext& context) {
-  // Senders can invent addresses to which this host must answer: those that do not answer go before
-  // hosts that exist.
+  // Senders can invent addresses to which this host must answer: entries without an answer are
+  // removed before hosts that exist.
   uint16_t victim = kNone;
+  int known = 0;
   uint16_t index = oldest_;
-  for (int i = 0; i < kEvictionScan && index != kNone; ++i) {
+  for (int i = 0; i < kEvictionScan && known < kKnownScan && index != kNone; ++i) {
     const uint16_t next = entries_[index].newer;
     if (IsAwaited(index)) {
       // Not looked at again until the others were.
       Unlink(index);
       PushNewest(index);
+    } else if (IsKnown(entries_[index].state)) {
+      if (known++ == 0) victim = index;
     } else {
-      const bool known = IsKnown(entries_[index].state);
-      if (victim == kNone || !known) victim = index;
-      if (!known) break;
+      victim = index;
+      break;
     }
     index = next;
   }
@@ -118,13 +120,6 @@ bool NeighbourTable::EvictOne(PollContext& context) {
   Remove(victim, context);
   ++evicted_;
   return true;
-}
-
-bool NeighbourTable::IsAwaited(uint16_t index) const {
-  if (entries_[index].references > 0) return true;
-  return entries_[index].state == NeighbourState::kIncomplete &&
-         std::ranges::any_of(callbacks_,
-                             [index](const Callback& callback) { return callback.entry == index; });
 }
 
 void NeighbourTable::Remove(uint16_t index, PollContext& context) {
@@ -229,6 +224,7 @@ void NeighbourTable::Resolve(const NeighbourAddress& address, PollContext& conte
     return;
   }
   callbacks_.push_back({.entry = index, .done = std::move(done)});
+  ++entries_[index].callbacks;
 }
 
 void NeighbourTable::Wait(const verbs::LinkAddress* link, rte_mbuf* frame, PollContext& context) {
@@ -404,6 +400,7 @@ void NeighbourTable::Resolved(uint16_t index, PollContext& context) {
 void NeighbourTable::TakeCallbacks(uint16_t index, Callbacks* out) {
   // The usual case, and one that must not cost an ARP packet anything.
   if (callbacks_.empty()) return;
+  entries_[index].callbacks = 0;
   for (Callback& callback : callbacks_) {
     if (callback.entry == index) out->push_back(std::move(callback.done));
   }

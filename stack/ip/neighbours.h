@@ -156,6 +156,7 @@ class NeighbourTable {
  private:
   static constexpr uint16_t kNone = 0xFFFF;
   static constexpr int kEvictionScan = 64;  // entries checked to find one to evict
+  static constexpr int kKnownScan = 8;      // of them, known neighbours that could be evicted
   static_assert(kMaxNeighbours < kNone && kMaxWaitingTotal < kNone);
 
   struct Entry {
@@ -172,6 +173,7 @@ class NeighbourTable {
     uint16_t newer = kNone;  // in the order of last use
     uint16_t older = kNone;
     uint32_t references = 0;
+    uint32_t callbacks = 0;
     uint64_t deadline_ns = kNever;
     uint64_t confirmed_ns = 0;  // by an answer or by the progress of a connection
   };
@@ -191,7 +193,9 @@ class NeighbourTable {
   size_t BucketOf(const NeighbourAddress& address) const;
   bool EvictOne(transport::PollContext& context);
   // Whether someone holds a reference or waits for its address.
-  bool IsAwaited(uint16_t index) const;
+  bool IsAwaited(uint16_t index) const {
+    return entries_[index].references > 0 || entries_[index].callbacks > 0;
+  }
   void Remove(uint16_t index, transport::PollContext& context);
   void PushNewest(uint16_t index);
   void Unlink(uint16_t index);

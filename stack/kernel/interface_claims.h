@@ -60,13 +60,13 @@ class InterfaceClaims {
   bool HasService(uint64_t service_id) const;
   // Keeps the process that answers unclaimed messages from rejecting requests for the service,
   // until ReleaseHold(). Other processes can claim it; requests are theirs then. AlreadyExists if
-  // another process holds it so.
+  // another process holds it.
   absl::Status HoldService(uint64_t service_id);
   void ReleaseHold(uint64_t service_id);
   // Whether requests for the service are this process's: it has claimed it, or holds it while no
   // other process has claimed it.
   bool TakesService(uint64_t service_id) const;
-  // Whether they are another process's.
+  // Whether requests for the service are another process's.
   bool OtherTakesService(uint64_t service_id) const;
 
   // Whether this process is the one that answers messages for IDs and services that no process has

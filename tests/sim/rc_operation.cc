@@ -42,7 +42,8 @@ ibv_wr_opcode OneOf(Random& random, const ibv_wr_opcode (&opcodes)[N]) {
   return opcodes[random.Below(N)];
 }
 
-// What changes the words is executed in the order posted: what each request finds is known.
+// Requests that change the words are executed in the order posted, so the value that each one finds
+// is known.
 void DrawWord(Random& random, RcOperation& operation, uint64_t (&words)[kRcWords]) {
   operation.word = static_cast<uint32_t>(random.Below(kRcWords));
   uint64_t& word = words[operation.word];

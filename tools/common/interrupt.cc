@@ -58,8 +58,8 @@ void CatchInterrupts(ClosedPipe closed_pipe, Hangup hangup) {
   sigaction(SIGTERM, &action, nullptr);
   // nohup(1) has it ignored.
   Catch(SIGHUP, hangup == Hangup::kReloads ? OnReload : OnSignal);
-  // More is written on the way to the end. systemd has it ignored: a service whose log nobody reads
-  // goes on.
+  // More is written on the way to the end. systemd starts services with it ignored: they keep
+  // running when nobody reads their log.
   if (closed_pipe == ClosedPipe::kInterrupts) Catch(SIGPIPE, OnClosedPipe);
 }
 

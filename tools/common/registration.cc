@@ -5,7 +5,7 @@
 namespace pollux::tools {
 namespace {
 
-// In the netids of the address' IP version.
+// The unspecified address of the same IP version.
 Gid AnyAddressLike(const Gid& address) { return address.IsIpv4() ? Gid::FromIpv4(0) : Gid{}; }
 
 }  // namespace

@@ -60,12 +60,14 @@ absl::Status PrintOut(const std::string& text) {
   const bool was_interrupted = Interrupted();
   for (size_t done = 0; written && done < text.size();) {
     const ssize_t size = write(STDOUT_FILENO, text.data() + done, text.size() - done);
-    if (size >= 0) {
-      done += static_cast<size_t>(size);
-    } else if (errno != EINTR) {
+    if (size < 0 && errno != EINTR) {
       written = false;
-    } else if (Interrupted() && !was_interrupted) {
-      return absl::CancelledError("interrupted");
+    } else {
+      // A signal while the reader of a pipe does not read ends a write short.
+      done += static_cast<size_t>(std::max<ssize_t>(size, 0));
+      if (done < text.size() && Interrupted() && !was_interrupted) {
+        return absl::CancelledError("interrupted");
+      }
     }
   }
   if (written) return absl::OkStatus();

@@ -1,14 +1,17 @@
 #include "tools/common/report.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
 #include <thread>
 
+#include "tools/common/interrupt.h"
 #include "tools/common/options.h"
 
 namespace pollux::tools {
@@ -55,10 +58,32 @@ TEST(ReportTest, BytesThatAreNotUtf8AreReplaced) {
   EXPECT_EQ(ReplaceInvalidUtf8("a\xFFz"), "a\xEF\xBF\xBDz");
 }
 
+TEST(ReportTest, ASignalThatInterruptsEndsAWriteToAFullPipe) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto interrupt = [] {
+    CatchInterrupts();
+    int ends[2];
+    if (pipe(ends) != 0) _exit(2);
+    dup2(ends[1], STDOUT_FILENO);
+    const pthread_t writer = pthread_self();
+    std::thread other([&] {
+      for (int bytes = 0; bytes < fcntl(ends[0], F_GETPIPE_SZ); usleep(1000)) {
+        ioctl(ends[0], FIONREAD, &bytes);
+      }
+      pthread_kill(writer, SIGINT);
+    });
+    const bool cancelled = absl::IsCancelled(PrintOut(std::string(1 << 20, 'x')));
+    other.join();
+    _exit(cancelled ? 0 : 1);
+  };
+  EXPECT_EXIT(interrupt(), testing::ExitedWithCode(0), "");
+}
+
 TEST(ReportTest, ASignalThatDoesNotInterruptLosesNoOutput) {
-  struct sigaction action {};
+  struct sigaction action {
+  }, former{};
   action.sa_handler = [](int) {};
-  sigaction(SIGUSR1, &action, nullptr);
+  sigaction(SIGUSR1, &action, &former);
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   std::fflush(stdout);
@@ -84,6 +109,7 @@ TEST(ReportTest, ASignalThatDoesNotInterruptLosesNoOutput) {
   close(before);
   reader.join();
   close(ends[0]);
+  sigaction(SIGUSR1, &former, nullptr);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(arrived.size(), text.size());
 }

@@ -340,10 +340,12 @@ class Examination {
          .found = absl::StrCat("RDMA device ", absl::StrJoin(rdma, ", "),
                                ", which may take the packets to UDP port 4791"),
          .wanted = "disabled",
-         .command = absl::StrCat("devlink dev param set pci/", pci_address,
-                                 " name enable_roce value false cmode driverinit; "
-                                 "devlink dev reload pci/",
-                                 pci_address)});
+         .command = host_.LinkName(absl::StrCat(device, "/driver")) == "mlx5_core"
+                        ? absl::StrCat("devlink dev param set pci/", pci_address,
+                                       " name enable_roce value false cmode driverinit; "
+                                       "devlink dev reload pci/",
+                                       pci_address)
+                        : "# disable RoCE in the adapter's configuration"});
   }
 
   void RocePortOfHost() {

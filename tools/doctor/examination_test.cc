@@ -220,7 +220,11 @@ TEST_F(ExaminationTest, RoceOfTheAdapterIsReported) {
   EXPECT_FALSE(found.good);
   EXPECT_FALSE(found.needed);
   EXPECT_NE(found.found.find("mlx5_0"), std::string::npos) << found.found;
-  EXPECT_NE(found.command.find("pci/0000:03:00.0"), std::string::npos) << found.command;
+  EXPECT_EQ(found.command, "# disable RoCE in the adapter's configuration");
+  Folder("/sys/bus/pci/drivers/mlx5_core");
+  Link("/sys/devices/pci/0000:03:00.0/driver", "../../../bus/pci/drivers/mlx5_core");
+  const std::string command = OfNetdev("RoCE of the adapter").command;
+  EXPECT_NE(command.find("pci/0000:03:00.0"), std::string::npos) << command;
 }
 
 TEST_F(ExaminationTest, EachKindOfPortHasItsRequiredCapabilities) {

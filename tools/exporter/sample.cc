@@ -21,7 +21,7 @@ absl::StatusOr<Json> Gather(TelemetryClient& process, bool connections,
   absl::StatusOr<Json> stat = GatherStat(process, /*queue_pairs=*/false);
   if (!stat.ok() || !connections) return stat;
   absl::StatusOr<Json> more = GatherConnections(process, /*recorders=*/false);
-  // Too many connections for the time left do not make a process that answers one that is silent.
+  // If only the connections are missing at the deadline, the process is not silent.
   if (absl::IsDeadlineExceeded(more.status()) && Clock::now() >= deadline) return stat;
   if (!more.ok()) return more.status();
   (*stat)["connections"] = std::move((*more)["connections"]);

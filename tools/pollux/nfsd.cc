@@ -185,7 +185,7 @@ absl::StatusOr<std::vector<nfs::Export>> ReadExportsOf(const NfsdOptions& option
   return std::move(file->exports);
 }
 
-// Puts what `path` says into effect.
+// Puts the exports of `file` into effect; `path` is its name for the log.
 absl::Status Apply(const std::string& path, const nfs::ExportsFile& file, Node& node,
                    nfs::ServedExports* exports, nfs::Server* server) {
   for (const std::string& warning : file.warnings) {

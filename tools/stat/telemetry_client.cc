@@ -142,7 +142,7 @@ absl::StatusOr<Json> TelemetryClient::Ask(const std::string& topic, const std::s
   const std::string command = absl::StrCat("/pollux/", topic);
   const std::string line = parameters.empty() ? command : absl::StrCat(command, ",", parameters);
   const std::string name = absl::StrCat(pid_, ", ", file_prefix_, ",");
-  // Each of many quick replies leaves time for another one.
+  // The deadline also ends a long series of requests that are each answered quickly.
   if (Clock::now() >= deadline_) return absl::DeadlineExceededError(Silent(name));
   const Clock::time_point end = RequestEnd();
   while (send(fd_, line.data(), line.size(), MSG_NOSIGNAL) < 0) {

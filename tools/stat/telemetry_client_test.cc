@@ -72,9 +72,10 @@ TEST(TelemetryClientTest, ASilentProcessExceedsTheDeadline) {
 }
 
 TEST(TelemetryClientTest, ASignalThatDoesNotInterruptDoesNotEndARequest) {
-  struct sigaction action {};
+  struct sigaction action {
+  }, former{};
   action.sa_handler = [](int) {};
-  sigaction(SIGUSR1, &action, nullptr);
+  sigaction(SIGUSR1, &action, &former);
   FakeProcess process;
   const auto client = TelemetryClient::Connect(process.path(), kNeverS);
   ASSERT_TRUE(client.ok()) << client.status();
@@ -88,6 +89,7 @@ TEST(TelemetryClientTest, ASignalThatDoesNotInterruptDoesNotEndARequest) {
   });
   const absl::Status status = (*client)->Greet();
   other.join();
+  sigaction(SIGUSR1, &former, nullptr);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ((*client)->pid(), 7u);
 }

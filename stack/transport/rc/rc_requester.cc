@@ -357,7 +357,10 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
     // A late copy: its request was executed meanwhile.
     if (Before(psn, executed_end_)) return;
     // With the last retry, what is missing is asked for first; the peer repeats the NAK.
-    if (missing && rnr_left_ == 0 && qp_->attr.rnr_retry != 7) return;
+    if (missing && rnr_left_ == 0 && qp_->attr.rnr_retry != 7) {
+      diagnostics_->Count(&Counters::rcvd_rnr_err, context.counters);
+      return;
+    }
     OnRnrNak(aeth.syndrome & 0x1F, psn, context);
     return;
   }
@@ -426,7 +429,8 @@ void RcRequester::OnDataResponse(const wire::RocePacket& packet, PollContext& co
   // What cannot be placed fails in its turn: till then it counts as lost.
   if (status != IBV_WC_SUCCESS && psn == una_) {
     Fail(status);
-  } else if (nak_status_ != IBV_WC_SUCCESS && una_ == nak_status_psn_) {
+  } else if (nak_status_ != IBV_WC_SUCCESS && !Before(una_, nak_status_psn_)) {
+    // A peer that acknowledges more after such a NAK does not keep to the rules.
     Fail(nak_status_);
   } else if (lost) {
     AskForMissing(context);
