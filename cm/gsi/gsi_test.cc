@@ -116,7 +116,7 @@ TEST_F(GsiTest, MadsAreSentAfterMorePeersThanThePeerTableHolds) {
   EXPECT_EQ(b->mads.size(), 1u);
 }
 
-// An interface of the kernel's, whose address, routes or MAC address change.
+// The kernel changes the address, the routes or the MAC address of this interface.
 class RenumberedTest : public testing::Test, public ip::HostInterface, public io::Link {
  protected:
   static constexpr uint32_t kBefore = 0xC0000201, kAfter = 0xC0000202, kPeer = 0xC0000209;

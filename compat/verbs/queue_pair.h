@@ -14,7 +14,7 @@ namespace pollux::compat {
 // ScopedWorkerOwnership.
 Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops);
 // The `send_ops` of a queue pair with these attributes. Nothing, with errno EOPNOTSUPP, if they ask
-// for what is not implemented.
+// for an operation or a feature that is not implemented.
 std::optional<uint64_t> SendOpsOf(const ibv_qp_init_attr_ex& init);
 // As ibv_destroy_qp: 0 or an errno. Not during a ScopedWorkerOwnership.
 int DestroyQp(Qp* qp);

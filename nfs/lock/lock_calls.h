@@ -128,10 +128,10 @@ class LockCalls {
 
     // Whether a lock may be taken, with regard to the grace period.
     bool MayTake(bool reclaim) const;
-    // Determines the incarnation for which the client takes a lock, and frees here what is left of
-    // earlier ones. `state` is that of its status monitor, if it sends one. Returns kGranted;
-    // kDeniedNolocks if there is no room for the client; kDeniedGracePeriod, after which it asks
-    // again, if the call is stale (see LockClients).
+    // Sets `*incarnation` to that for which the client takes a lock, and frees the locks of earlier
+    // incarnations in this export. `state` is that of its status monitor, if it sends one. Returns
+    // kGranted; kDeniedNolocks if there is no room for the client; kDeniedGracePeriod, after which
+    // it asks again, if the call is stale (see LockClients).
     Nlm4Stats Enter(const LockClient& holder, std::optional<uint32_t> state, uint64_t* incarnation);
   };
 

@@ -159,7 +159,7 @@ TEST_F(DataCallsTest, AStorageErrorChangesTheWriteVerifier) {
   EXPECT_EQ(verifier_, 10u);
 }
 
-// Otherwise the client would take what was lost meanwhile for stored.
+// Data may be lost during the transfer. With a later verifier, the client would believe it stored.
 TEST_F(DataCallsTest, AWriteReturnsTheVerifierFromBeforeTheTransfer) {
   MakeFile("f", "", 0666);
   DataCall call;

@@ -67,7 +67,7 @@ TEST(ReportTest, ASignalThatInterruptsEndsAWriteToAFullPipe) {
     dup2(ends[1], STDOUT_FILENO);
     const pthread_t writer = pthread_self();
     std::thread other([&] {
-      // What was printed before may take a page of its own.
+      // Earlier output may occupy a page of its own, so a full pipe can hold fewer bytes.
       for (int bytes = 0; bytes < fcntl(ends[0], F_GETPIPE_SZ) / 2; usleep(1000)) {
         ioctl(ends[0], FIONREAD, &bytes);
       }

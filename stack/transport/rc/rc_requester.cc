@@ -356,7 +356,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
   if (wire::IsRnrNak(aeth.syndrome)) {
     // A late copy: its request was executed meanwhile.
     if (Before(psn, executed_end_)) return;
-    // With the last retry, what is missing is asked for first; the peer repeats the NAK.
+    // On the last retry, the missing response is requested first; the peer repeats the NAK.
     if (missing && rnr_left_ == 0 && qp_->attr.rnr_retry != 7) {
       diagnostics_->Count(&Counters::rcvd_rnr_err, context.counters);
       return;
