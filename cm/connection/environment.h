@@ -93,7 +93,7 @@ class Environment {
 
   virtual Shard shard() const = 0;
   // What this process has of the interface, if other processes share it; otherwise null.
-  virtual kernel::InterfaceClaims* claims() const { return nullptr; }
+  virtual kernel::InterfaceClaims* claims() const = 0;
   // Runs `work` on the core of another manager of the device, the one with Shard::index `to`,
   // unless that manager is destroyed. Does not run it during this call. Returns false if kMaxPosts
   // calls of this manager are in progress.

@@ -31,7 +31,6 @@ class HalfOpen {
   CmConnection* Enter(CmConnection& connection, uint32_t max_of_listener);
   // Does nothing if the connection is not half-open.
   void Leave(CmConnection& connection);
-  size_t size() const { return size_; }
 
  private:
   struct Entry {

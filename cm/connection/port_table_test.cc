@@ -262,6 +262,20 @@ TEST_F(SharedPortsTest, AnEphemeralPortOfAClientIsNotClaimed) {
   EXPECT_TRUE(other_->OtherTakesService(service));
 }
 
+// The other process may have begun to listen there meanwhile.
+TEST_F(SharedPortsTest, AnEphemeralPortWhereAnotherProcessListensIsInUse) {
+  Id* const id = *host_.manager->CreateId(RDMA_PS_TCP, host_.Handler());
+  ASSERT_TRUE(host_.manager->BindAddr(id, Own(0)).ok());
+  const uint64_t service = ServiceId{RDMA_PS_TCP, id->local().port}.ToWire();
+  host_.env->resolvable = false;
+  ASSERT_TRUE(host_.manager->ResolveAddr(id, {client.address, kPort}, 10).ok());
+  network.Run(kSecond);
+  ASSERT_TRUE(other_->ClaimService(service).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(host_.manager->Listen(id, 0, 0, Placement::kByConnection)));
+  other_->ReleaseService(service);
+  EXPECT_TRUE(host_.manager->Listen(id, 0, 0, Placement::kByConnection).ok());
+}
+
 TEST_F(SharedPortsTest, IsKeptWhileAnIdentifierBecomesIpv6Only) {
   Id* const id = *host_.manager->CreateId(RDMA_PS_TCP, host_.Handler());
   ASSERT_TRUE(host_.manager->BindAddr(id, {Gid{}, kPort}).ok());

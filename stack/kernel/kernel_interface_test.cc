@@ -185,6 +185,9 @@ TEST_F(KernelInterfaceTest, ATapHasTheConfigurationOfItsPort) {
   EXPECT_EQ(KernelTap::Make("ktap", config).status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(KernelTap::Make("a-name-that-is-long", config).status().code(),
             absl::StatusCode::kInvalidArgument);
+  ip::InterfaceConfig tagged = config;
+  tagged.addresses[0].vlan = 5;
+  EXPECT_EQ(KernelTap::Make("ktagged", tagged).status().code(), absl::StatusCode::kInvalidArgument);
   const auto kernel = KernelInterface::Open("ktap");
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   const ip::KernelState& state = (*kernel)->state();

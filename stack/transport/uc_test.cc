@@ -123,6 +123,21 @@ TEST_F(UcTest, PostingReliableConnectionOperationsIsRefused) {
   }
 }
 
+TEST_F(UcTest, AFailingInvalidationCompletesInOrderAndEntersSqe) {
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
+  pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 8);
+  pair_.a.PostSend(IBV_WR_LOCAL_INV, 2, nullptr, 0, 0, 0xDEAD);
+  pair_.a.PostSend(IBV_WR_SEND, 3, pair_.a.memory.data(), 8);
+  pair_.RunToEnd();
+  const std::vector<ibv_wc> all = pair_.a.Poll();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(all[1].status, IBV_WC_MW_BIND_ERR);
+  EXPECT_EQ(all[2].status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(pair_.b.Poll().size(), 1u);
+  EXPECT_EQ(pair_.a.endpoint->qp.state(), IBV_QPS_SQE);
+}
+
 // A send error stops the send queue alone, and only until RTS is entered again.
 TEST_F(UcTest, ASendErrorEntersSqeAndRtsLeavesIt) {
   const uint32_t good = pair_.a.key;

@@ -29,9 +29,14 @@ class InstalledTest(CommandTest):
         if os.geteuid() != 0 or shutil.which("setpriv") is None:
             self.skipTest("needs root and the command setpriv, to become another user")
         kept = ",".join(("-all", *(f"+{name.lower()}" for name in capabilities)))
+        # A coverage build appends to files that another user cannot write.
+        profile = pathlib.Path(os.environ.get("LLVM_PROFILE_FILE", ""))
+        environment = {"LLVM_PROFILE_FILE": str(profile.with_name(f"{OTHER_USER}-{profile.name}"))
+                       } if profile.name else {}
         return self.start(host, f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups",
                           f"--bounding-set={kept}", f"--inh-caps={kept}", f"--ambient-caps={kept}",
-                          self.prefix / "bin/pollux", *arguments, program="setpriv")
+                          self.prefix / "bin/pollux", *arguments, program="setpriv",
+                          environment=environment)
 
 
 class InstallTest(InstalledTest):

@@ -121,7 +121,9 @@ uint64_t Meters::last_allocation_bytes() const { return t_last_bytes; }
 }  // namespace pollux::packet_path
 
 #if POLLUX_OWN_MALLOC
-// In front of glibc's own, for this program and every library that it loads.
+// In front of glibc's own, for this program and every library that it loads. Clang hides even these
+// from the libraries by -fvisibility=hidden.
+#pragma GCC visibility push(default)
 extern "C" {
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);
@@ -156,4 +158,5 @@ int posix_memalign(void** out, size_t alignment, size_t bytes) {
   return 0;
 }
 }  // extern "C"
+#pragma GCC visibility pop
 #endif

@@ -211,6 +211,7 @@ def main():
     parser.add_argument("--lines", action="store_true")
     options = parser.parse_args()
     profiles = pathlib.Path(tempfile.mkdtemp(prefix="pollux-coverage-"))
+    profiles.chmod(0o1777)  # Tests run programs as other users, too.
     try:
         labels = labels_of(options.targets or ["//..."])
         status = run_tests(labels, profiles)

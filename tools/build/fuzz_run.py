@@ -2,12 +2,13 @@
 
 usage: tools/dev fuzz [--seconds N] [TARGET...]
 
-TARGET is the label of a fuzz_test; all of them if none is named. Each starts from its seed corpus
-and from what earlier runs here found. Prints a table; the exit status is 0 only if no run found
-anything. An input that crashes a target is kept, and its path printed.
+TARGET is the label of a fuzz_test; all of them if none is named, one on each core. Each starts from
+its seed corpus and from what earlier runs here found. Prints a table; the exit status is 0 only if
+no run found anything. An input that crashes a target is kept, and its path printed.
 """
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -91,7 +92,9 @@ def main():
         sys.exit("tools/dev fuzz: no target is tagged fuzz")
     build(labels)
     rows = [["target", "seeds", "runs", "per second", "coverage", "result"]]
-    rows += [run(label, options.seconds) for label in labels]
+    # libFuzzer uses one core.
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        rows += pool.map(lambda label: run(label, options.seconds), labels)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

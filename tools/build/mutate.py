@@ -5,18 +5,21 @@ usage: tools/dev mutate [--json] [--list] [ROW...]
 tests/conformance/mutations.txt has small changes of product sources, for the rows of
 requirements.txt. Each of them, or each of the named rows, is made in a copy of this checkout and
 compiled, and only the row's test case is run; then the change is undone. If the case still passes,
-a test is missing. The copy holds the files that git tracks and those that it does not ignore, with
-uncommitted changes. The exit status is 1 if a mutation survives or does not compile, if its old
-text does not occur exactly once in its file, or if a case fails without any mutation.
+a test is missing. There is a copy for each core, at most four. A copy holds the files that git
+tracks and those that it does not ignore, with uncommitted changes. The exit status is 1 if a
+mutation survives or does not compile, if its old text does not occur exactly once in its file, or
+if a case fails without any mutation.
 """
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree
 
@@ -27,10 +30,12 @@ from tests.conformance import mutations, requirements  # noqa: E402
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "pollux"
 TESTS_FAILED = 3  # exit status of `bazel test`: all was built, and some test failed
+MAX_COPIES = 4    # each has a Bazel server
 TIMEOUT_S = 300   # a case that a mutation keeps from ending has detected it, too
 
 Result = collections.namedtuple("Result", "row path case result seconds")
 OK = ("caught",)
+LOCK = threading.Lock()
 
 
 def filter_of(cases):
@@ -122,6 +127,28 @@ def try_mutation(tree, mutation, row):
     return ("survived", "") if status == 0 else ("does not compile", output)
 
 
+def try_all(tree, left, results, stop, total):
+    """Tries mutations that the iterator `left` gives until there are none, or `stop` is set.
+    Several threads may do this, each with another tree."""
+    while not stop.is_set():
+        with LOCK:
+            pair = next(left, None)
+        if pair is None:
+            return
+        mutation, row = pair
+        started = time.monotonic()
+        result, output = try_mutation(tree, mutation, row)
+        if stop.is_set():  # interrupted, and so was Bazel
+            return
+        seconds = time.monotonic() - started
+        with LOCK:
+            results.append(Result(row.name, mutation.path, f"{row.target} {row.case}", result,
+                                  round(seconds, 1)))
+            print(f"tools/dev mutate: {len(results)}/{total} {row.name}: {result} "
+                  f"({seconds:.0f} s)", file=sys.stderr, flush=True)
+            sys.stderr.write(output)
+
+
 def choose(found, rows, names):
     """Returns the mutations to try, as pairs with their rows."""
     by_name = {row.name: row for row in rows}
@@ -164,29 +191,33 @@ def main():
         for mutation, row in chosen:
             print(f"{row.name}  {mutation.path}  {row.target} {row.case}")
         return 0
-    tree = CACHE / "mutate" / str(ROOT).strip("/").replace("/", "-")
-    copy_tree(ROOT, tree)
-    results = []
+    copies = CACHE / "mutate" / str(ROOT).strip("/").replace("/", "-")
+    trees = [copies / str(i) for i in range(min(os.cpu_count(), MAX_COPIES, len(chosen)))]
+    for tree in trees:
+        copy_tree(ROOT, tree)
+    results, stop = [], threading.Event()
     try:
         started = time.monotonic()
         print("tools/dev mutate: the cases without mutations", file=sys.stderr)
-        unfit = baseline(tree, [row for _, row in chosen])
+        unfit = baseline(trees[0], [row for _, row in chosen])
         print(f"tools/dev mutate: {time.monotonic() - started:.0f} s", file=sys.stderr)
-        for number, (mutation, row) in enumerate(chosen, 1):
-            started = time.monotonic()
-            result, output = ((unfit[row.name], "") if row.name in unfit else
-                              try_mutation(tree, mutation, row))
-            seconds = time.monotonic() - started
-            results.append(Result(row.name, mutation.path, f"{row.target} {row.case}", result,
-                                  round(seconds, 1)))
-            print(f"tools/dev mutate: {number}/{len(chosen)} {row.name}: {result} "
-                  f"({seconds:.0f} s)", file=sys.stderr, flush=True)
-            sys.stderr.write(output)
+        results = [Result(row.name, mutation.path, f"{row.target} {row.case}", unfit[row.name], 0)
+                   for mutation, row in chosen if row.name in unfit]
+        left = iter([pair for pair in chosen if pair[1].name not in unfit])
+        with concurrent.futures.ThreadPoolExecutor(len(trees)) as pool:
+            jobs = [pool.submit(try_all, tree, left, results, stop, len(chosen)) for tree in trees]
+            try:
+                concurrent.futures.wait(jobs)
+            finally:
+                stop.set()
+        for job in jobs:
+            job.result()
     except KeyboardInterrupt:
         report(results, arguments.json)
         return 1
     finally:
-        subprocess.run(["bazel", "shutdown"], cwd=tree, check=False, stderr=subprocess.DEVNULL)
+        for tree in trees:
+            subprocess.run(["bazel", "shutdown"], cwd=tree, check=False, stderr=subprocess.DEVNULL)
     return report(results, arguments.json)
 
 

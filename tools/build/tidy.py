@@ -5,9 +5,9 @@ usage: tidy.py [--since REVISION] [--all] [FILE...]
 Sources that are compiled together (tools/build/cc.bzl) are checked together, since the headers take
 most of the time. They are checked again only if one of them, a header that they include, their
 flags or .clang-tidy change (the key is a hash of the preprocessed text). --since checks only
-sources that differ from those of REVISION, or whose header of the same name does. --all checks
-every source again, the tests' too, and each one of the product by itself, so that a missing include
-is found. The compile commands come from `bazel aquery`, without the precompiled header.
+sources that differ from those of REVISION, or whose header of the same name does. --all also checks
+the tests, and each source of the product by itself, so that a missing include is found. The compile
+commands come from `bazel aquery`, without the precompiled header.
 """
 
 import argparse
@@ -124,7 +124,7 @@ def key_of(text_of, flags, execution_root):
     return digest.hexdigest()
 
 
-def tidy(sources, flags, execution_root, again):
+def tidy(sources, flags, execution_root):
     """Returns what clang-tidy finds in `sources`, checked as one; empty if they passed before."""
     with tempfile.TemporaryDirectory(prefix="pollux-tidy-") as directory:
         looked_at = sources[0]
@@ -135,7 +135,7 @@ def tidy(sources, flags, execution_root, again):
                 for source in sources))
         key = key_of(looked_at, flags, execution_root)
         stamp = PASSED / key if key else None
-        if stamp and stamp.exists() and not again:
+        if stamp and stamp.exists():
             return ""
         done = subprocess.run(
             ["clang-tidy-14", "--quiet", f"--config-file={ROOT}/.clang-tidy", looked_at, "--",
@@ -175,7 +175,7 @@ def main():
         group[0].append(source)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(tidy, together, flags, execution_root, options.all)
+        jobs = [pool.submit(tidy, together, flags, execution_root)
                 for together, flags in groups.values()]
         for job in concurrent.futures.as_completed(jobs):
             found = job.result()
