@@ -20,7 +20,7 @@ void ArpSpeaker::OnPacket(uint16_t vlan, const uint8_t* p, size_t length, PollCo
   const Gid sender = Gid::FromIpv4(arp->sender_address);
   if (host_->gids.Contains(sender, vlan)) {
     ++counters.arp_conflicts;
-    host_->conflict = {.address = sender, .mac = arp->sender_mac};
+    NoteConflict(host_, {sender, vlan}, arp->sender_mac);
     return;
   }
   // RFC 826: an entry is made only for who speaks to this host. Who announces itself to everyone

@@ -71,6 +71,14 @@ absl::Status Groups::Leave(const Gid& group, uint16_t vlan, PollContext& context
   return absl::OkStatus();
 }
 
+void Groups::ReportAgain(PollContext& context) {
+  for (Membership& membership : memberships_) {
+    if (membership.references == 0) continue;
+    membership.changes_left = kRobustness;
+    TellChange(membership, context);
+  }
+}
+
 void Groups::OnQuery(const wire::MembershipQuery& query, uint16_t vlan, PollContext& context) {
   ++host_->counters.membership_queries_rcvd;
   for (Membership& membership : memberships_) {

@@ -34,6 +34,9 @@ class Groups {
   // Handles a query received on `vlan`, which must be well-formed and from the link.
   void OnQuery(const wire::MembershipQuery& query, uint16_t vlan, transport::PollContext& context);
 
+  // Reports every group as if it had been joined now.
+  void ReportAgain(transport::PollContext& context);
+
   uint64_t deadline_ns() const { return next_deadline_ns_; }
   void OnDeadline(transport::PollContext& context);
 

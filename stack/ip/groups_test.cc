@@ -155,6 +155,21 @@ TEST_F(GroupsTest, JoinAndLeaveAreReportedTwice) {
   EXPECT_EQ(interface_.deadline_ns(), UINT64_MAX);
 }
 
+// A switch may have forgotten them.
+TEST_F(GroupsTest, GroupsAreReportedAgainWhenTheLinkComesUp) {
+  ASSERT_TRUE(Join(kGroup4).ok());
+  ASSERT_TRUE(Join(kGroup6).ok());
+  ASSERT_TRUE(Leave(kGroup6).ok());
+  Pass(100 * kSecond);
+  link_.sent.clear();
+  transport::PollContext context = Context();
+  interface_.OnLinkUp(context);
+  egress_.Flush(now_ns_);
+  EXPECT_EQ(TakeReport(), (Report{GroupRecord::kJoin,
+                                  wire::SolicitedNodeGroup(wire::LinkLocalAddress(kOurMac))}));
+  EXPECT_EQ(TakeReport(), (Report{GroupRecord::kJoin, kGroup4}));
+}
+
 TEST_F(GroupsTest, OnlyTheLastLeaveIsReported) {
   ASSERT_TRUE(Join(kGroup4).ok());
   Pass(3 * kSecond);

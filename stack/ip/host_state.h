@@ -4,6 +4,7 @@
 #define POLLUX_STACK_IP_HOST_STATE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "stack/base/types.h"
@@ -36,7 +37,15 @@ struct HostState {
   NeighbourTable neighbours;
   InterfaceCounters counters;
   std::optional<AddressConflict> conflict;  // the latest
+  uint64_t claimed = 0;  // a bit per entry of `gids`: another host has claimed it
+  static_assert(GidTable::kMaxGids <= 64);
 };
+
+// Notes that the host with `mac` claims `own`, which is in the GID table.
+inline void NoteConflict(HostState* host, const GidEntry& own, const MacAddress& mac) {
+  host->conflict = {.address = own.gid, .mac = mac};
+  host->claimed |= uint64_t{1} << host->gids.Find(own.gid, own.vlan);
+}
 
 // One of the interface's own frames under construction. `l3` is where the data after the Ethernet
 // header begins.

@@ -215,7 +215,9 @@ bool Interface::LookUpOurs(const wire::RocePacket& packet) {
 }
 
 bool Interface::IsOfGroup(const uint8_t* frame, const Gid& destination) const {
-  return destination.IsMulticast() && HasMac(frame, wire::MulticastMac(destination)) &&
+  // A switch may send a group's packet to each member's own MAC address (RFC 6085).
+  return destination.IsMulticast() &&
+         (HasMac(frame, wire::MulticastMac(destination)) || HasMac(frame, host_.mac)) &&
          host_.gids.HasVlan(VlanOf(frame));
 }
 
@@ -266,7 +268,8 @@ bool Interface::IsFor(const wire::EthernetHeader& ethernet, const Gid& destinati
   if (!destination.IsMulticast()) {
     return ethernet.destination == host_.mac && host_.gids.Contains(destination, vlan);
   }
-  return ethernet.destination == wire::MulticastMac(destination) &&
+  return (ethernet.destination == wire::MulticastMac(destination) ||
+          ethernet.destination == host_.mac) &&
          (destination == wire::kAllHostsIpv4 || destination == wire::kAllNodesIpv6 ||
           groups_.Contains(destination, vlan));
 }
@@ -484,29 +487,46 @@ void Interface::OnDeadline(PollContext& context) {
   groups_.OnDeadline(context);
   if (context.now_ns >= kernel_poll_ns_) FollowKernel(context);
   if (claim_ == Claim::kDone || context.now_ns < claim_deadline_ns_) return;
-  const bool first = claim_ == Claim::kNotBegun;
-  claim_ = first ? Claim::kProbing : Claim::kDone;
-  claim_deadline_ns_ = context.now_ns + kProbeNs;
-  first ? ProbeAll(context) : AnnounceAll(context);
+  if (claim_ == Claim::kProbing) {
+    claim_ = Claim::kDone;
+    return AnnounceAll(context);
+  }
+  JoinOwnGroups(context);
+  ProbeAll(context);
+}
+
+void Interface::OnLinkUp(PollContext& context) {
+  if (kernel_ != nullptr) return;
+  groups_.ReportAgain(context);
+  if (config_.answers && claim_ != Claim::kNotBegun) ProbeAll(context);
+  host_.has_new_deadline = true;
+}
+
+// A neighbour's solicitation goes to the group of the address that it asks for.
+void Interface::JoinOwnGroups(PollContext& context) {
+  for (uint32_t i = 0; i < host_.gids.size(); ++i) {
+    const GidEntry own = host_.gids.at(i);
+    // There is room for the groups of a full GID table.
+    if (!own.gid.IsIpv4()) {
+      groups_.Join(wire::SolicitedNodeGroup(own.gid), own.vlan, context).IgnoreError();
+    }
+  }
 }
 
 void Interface::ProbeAll(PollContext& context) {
+  claim_ = Claim::kProbing;
+  claim_deadline_ns_ = context.now_ns + kProbeNs;
+  host_.claimed = 0;
   for (uint32_t i = 0; i < host_.gids.size(); ++i) {
     const GidEntry own = host_.gids.at(i);
-    if (own.gid.IsIpv4()) {
-      arp_.Probe(own, context);
-    } else {
-      // There is room for the groups of a full GID table.
-      groups_.Join(wire::SolicitedNodeGroup(own.gid), own.vlan, context).IgnoreError();
-      nd_.Probe(own, context);
-    }
+    own.gid.IsIpv4() ? arp_.Probe(own, context) : nd_.Probe(own, context);
   }
 }
 
 void Interface::AnnounceAll(PollContext& context) {
   for (uint32_t i = 0; i < host_.gids.size(); ++i) {
     const GidEntry own = host_.gids.at(i);
-    if (host_.conflict && host_.conflict->address == own.gid) continue;
+    if ((host_.claimed >> i & 1) != 0) continue;
     own.gid.IsIpv4() ? arp_.Announce(own, context) : nd_.Announce(own, context);
   }
 }

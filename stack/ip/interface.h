@@ -163,6 +163,10 @@ class Interface : public transport::Resolver, private Solicitor {
     return true;
   }
 
+  // The link has come up: a switch may have forgotten this host's groups, and another host may have
+  // taken its addresses. Reports the groups again, and probes and announces the addresses.
+  void OnLinkUp(transport::PollContext& context);
+
   // The latest host that claimed one of this interface's addresses.
   const std::optional<AddressConflict>& conflict() const { return host_.conflict; }
   const InterfaceCounters& counters() const { return host_.counters; }
@@ -183,6 +187,7 @@ class Interface : public transport::Resolver, private Solicitor {
   bool LookUpOurs(const wire::RocePacket& packet);
   // Whether a frame to this IP address, with this destination MAC, is for this interface.
   bool IsFor(const wire::EthernetHeader& ethernet, const Gid& destination) const;
+  void JoinOwnGroups(transport::PollContext& context);
   void ProbeAll(transport::PollContext& context);
   void AnnounceAll(transport::PollContext& context);
   void TakeKernelState();

@@ -237,6 +237,18 @@ TEST_F(InterfaceIpv6Test, AnswersSolicitationsAndLearnsFromThem) {
 }
 
 // As a worker's that shares the addresses with one that answers.
+// A switch may replace a group's MAC address by a member's (RFC 6085).
+TEST_F(InterfaceIpv6Test, AnswersSolicitationsOfItsGroupSentToItsOwnMac) {
+  Settle();
+  std::vector<uint8_t> frame = Ns(kOurs6, kPeer6);
+  std::copy(kOurMac.begin(), kOurMac.end(), frame.begin());
+  Arrive(frame);
+  EXPECT_EQ(TakeAdvertisement().target, kOurs6);
+  std::copy(kOtherMac.begin(), kOtherMac.end(), frame.begin());
+  Arrive(frame);
+  EXPECT_TRUE(link_.sent.empty());
+}
+
 class ListeningInterfaceTest : public InterfaceIpv6Test {
  protected:
   ListeningInterfaceTest() : InterfaceIpv6Test(/*answers=*/false) {}

@@ -66,6 +66,38 @@ TEST_F(InterfaceTest, AnAddressConflictIsReportedAndNotAnnounced) {
   EXPECT_TRUE(link_.sent.empty());
 }
 
+TEST_F(InterfaceTest, AddressesAreProbedAndAnnouncedAgainWhenTheLinkComesUp) {
+  Settle();
+  transport::PollContext context = Context();
+  interface_.OnLinkUp(context);
+  egress_.Flush(now_ns_);
+  EXPECT_EQ(TakeArp().sender_address, 0u);
+  Pass(kSecond);
+  const wire::ArpPacket announcement = TakeArp();
+  EXPECT_EQ(announcement.sender_address, kOurs);
+  EXPECT_EQ(announcement.target_address, kOurs);
+}
+
+class TwoAddressesTest : public InterfaceHost {
+ protected:
+  static constexpr uint32_t kSecondOfOurs = Ip(10, 0, 0, 5);
+  TwoAddressesTest()
+      : InterfaceHost(
+            {.mac = kOurMac,
+             .addresses = {InterfaceAddress::Ipv4(kOurs), InterfaceAddress::Ipv4(kSecondOfOurs)},
+             .mtu = 1500}) {}
+};
+
+TEST_F(TwoAddressesTest, NoAddressWithAConflictIsAnnounced) {
+  Pass(1);
+  link_.sent.clear();
+  Arrive(Arp(wire::kArpReply, kOurs, kPeerMac, 0));
+  Arrive(Arp(wire::kArpReply, kSecondOfOurs, kPeerMac, 0));
+  EXPECT_EQ(interface_.counters().arp_conflicts, 2u);
+  Pass(kSecond);
+  EXPECT_TRUE(link_.sent.empty());
+}
+
 TEST_F(InterfaceTest, AnswersArpRequestsAndLearnsFromThem) {
   Settle();
   Arrive(Arp(wire::kArpRequest, kPeer, kPeerMac, kOurs, wire::kBroadcastMac));

@@ -62,7 +62,7 @@ bool NdSpeaker::OnAdvertisement(const wire::EthernetHeader& ethernet, const wire
   if (host_->gids.Contains(told.target, vlan)) {
     if (*mac == host_->mac) return false;
     ++host_->counters.nd_conflicts;
-    host_->conflict = {.address = told.target, .mac = *mac};
+    NoteConflict(host_, {told.target, vlan}, *mac);
     return false;
   }
   if (!host_->routes.IsNeighbour(told.target, vlan)) return false;

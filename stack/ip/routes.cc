@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,26 +36,35 @@ Route DefaultRoute(const Gid& gateway, const std::vector<InterfaceAddress>& addr
   Route route;
   route.gateway = gateway;
   if (gateway.IsIpv4()) route.prefix = Gid::FromIpv4(0);
-  const auto same_version = [&](const InterfaceAddress& own) {
-    return own.address.IsIpv4() == gateway.IsIpv4();
+  const auto of_version = [&](bool link_local) {
+    return std::ranges::find_if(addresses, [&](const InterfaceAddress& own) {
+      return own.address.IsIpv4() == gateway.IsIpv4() && own.address.IsLinkLocal() == link_local;
+    });
   };
-  auto own = std::ranges::find_if(
-      addresses, [&](const InterfaceAddress& address) { return OnLinkOf(gateway, address); });
-  // A gateway need not be on a prefix (one address of /32, or fe80::1).
-  if (own == addresses.end()) own = std::ranges::find_if(addresses, same_version);
+  // A gateway need not be on a prefix (one address of /32), and a link-local one is on each link:
+  // it is then on that of the address that needs it.
+  auto own = addresses.end();
+  if (!gateway.IsLinkLocal()) {
+    own = std::ranges::find_if(
+        addresses, [&](const InterfaceAddress& address) { return OnLinkOf(gateway, address); });
+  }
+  if (own == addresses.end()) own = of_version(/*link_local=*/false);
+  if (own == addresses.end()) own = of_version(/*link_local=*/true);
   if (own != addresses.end()) route.vlan = own->vlan;
   return route;
 }
 
 Routes::Routes(std::vector<InterfaceAddress> addresses, std::vector<Route> routes)
-    : addresses_(std::move(addresses)) {
+    : addresses_(std::move(addresses)), routes_(std::move(routes)) {
+  const size_t room = kMaxRoutes > addresses_.size() ? kMaxRoutes - addresses_.size() : 0;
+  if (routes_.size() > room) routes_.resize(room);
   for (const InterfaceAddress& own : addresses_) {
-    routes_.push_back(
-        {.prefix = own.address, .prefix_length = own.prefix_length, .vlan = own.vlan});
+    // The kernel's route to the same prefix goes first: it may name a source address.
+    routes_.push_back({.prefix = own.address,
+                       .prefix_length = own.prefix_length,
+                       .vlan = own.vlan,
+                       .metric = UINT32_MAX});
   }
-  const size_t room = kMaxRoutes > routes_.size() ? kMaxRoutes - routes_.size() : 0;
-  if (routes.size() > room) routes.resize(room);
-  routes_.insert(routes_.end(), routes.begin(), routes.end());
 }
 
 bool Routes::IsOwn(const Gid& address) const {
@@ -95,10 +105,16 @@ const Route* Routes::Longest(const Gid& destination, std::optional<uint16_t> vla
 }
 
 std::optional<Gid> Routes::Source(const Gid& destination, uint16_t vlan) const {
+  return Source(destination, destination, vlan);
+}
+
+std::optional<Gid> Routes::Source(const Gid& destination, const Gid& next_hop,
+                                  uint16_t vlan) const {
   const InterfaceAddress* best = nullptr;
   const auto rank = [&](const InterfaceAddress& own) {
-    return std::pair(own.address.IsLinkLocal() == destination.IsLinkLocal(),
-                     CommonPrefixLength(own.address, destination));
+    return std::tuple(
+        own.address.IsLinkLocal() == destination.IsLinkLocal(), OnLinkOf(next_hop, own),
+        std::min<int>(CommonPrefixLength(own.address, destination), own.prefix_length));
   };
   for (const InterfaceAddress& own : addresses_) {
     if (own.vlan != vlan || own.address.IsIpv4() != destination.IsIpv4()) continue;
@@ -123,7 +139,7 @@ absl::StatusOr<Routes::Hop> Routes::Find(const Gid& destination,
   if (route == nullptr) return NoRoute(destination, addresses_);
   Hop hop{.address = route->gateway.value_or(destination), .vlan = route->vlan, .source = {}};
   const std::optional<Gid> source =
-      route->source ? route->source : Source(destination, route->vlan);
+      route->source ? route->source : Source(destination, hop.address, route->vlan);
   if (!source) return NoRoute(destination, addresses_);
   hop.source = *source;
   return hop;

@@ -23,7 +23,9 @@ struct Route {
   friend bool operator==(const Route&, const Route&) = default;
 };
 
-// The default route via `gateway`, on the VLAN of the address whose prefix contains it.
+// The default route via `gateway`, on the VLAN of the address whose prefix contains it. If there is
+// none, or the gateway is link-local: on that of the first address of its IP version, one that is
+// not link-local before others.
 Route DefaultRoute(const Gid& gateway, const std::vector<InterfaceAddress>& addresses);
 
 // One interface's routes. For the control path: look-ups search lists linearly.
@@ -48,17 +50,20 @@ class Routes {
   // Whether `address` can be another host on this VLAN's link.
   bool IsNeighbour(const Gid& address, uint16_t vlan) const;
   // The interface's best source address on `vlan` for packets to `destination`: one of the same
-  // scope, then the one with the longest common prefix (RFC 6724 section 5, rules 2 and 8).
+  // scope, then one with the destination on its link, then the one with the longest common prefix
+  // (RFC 6724 section 5, rules 2, 5.5 and 8). Of equal ones the first.
   std::optional<Gid> Source(const Gid& destination, uint16_t vlan) const;
 
  private:
+  // The same for packets that go by way of `next_hop`, which is to be on the address's link.
+  std::optional<Gid> Source(const Gid& destination, const Gid& next_hop, uint16_t vlan) const;
   bool IsOwn(const Gid& address) const;
   // For IPv4: all ones, or the last address of a prefix. In a /31 or /32 there is none (RFC 3021).
   bool IsBroadcast(const Gid& address) const;
   const Route* Longest(const Gid& destination, std::optional<uint16_t> vlan) const;
 
   std::vector<InterfaceAddress> addresses_;
-  std::vector<Route> routes_;  // those for the addresses' own prefixes first
+  std::vector<Route> routes_;  // those for the addresses' own prefixes last
 };
 
 }  // namespace pollux::ip

@@ -29,6 +29,29 @@ TEST(Routes, OnLinkDestinationsAreDirectAndOthersUseTheGateway) {
   EXPECT_EQ(*routes.Find(To(192, 168, 0, 1)), (Routes::Hop{To(10, 1, 2, 254), kNoVlan, own}));
 }
 
+// As an address that keepalived moves between hosts: connections from it would end with the move.
+TEST(Routes, TheSourceIsTheKernelsOrOfTheNextHopsLink) {
+  const std::vector<InterfaceAddress> addresses = {Own("10.0.0.5/24"), Own("10.0.0.129/32"),
+                                                   Own("192.168.50.5/24")};
+  const Route on_link{
+      .prefix = To(10, 0, 0, 0), .prefix_length = 24, .source = To(10, 0, 0, 5), .metric = 100};
+  const Route beyond{.prefix = Gid::FromIpv4(0), .gateway = To(10, 0, 0, 1)};
+  for (const Routes& routes : {Routes(addresses, {on_link, beyond}), Routes(addresses, {beyond})}) {
+    EXPECT_EQ(routes.Find(To(10, 0, 0, 200))->source, To(10, 0, 0, 5));
+    EXPECT_EQ(routes.Find(To(192, 168, 60, 9))->source, To(10, 0, 0, 5));
+    EXPECT_EQ(routes.Find(To(192, 168, 50, 9))->source, To(192, 168, 50, 5));
+  }
+}
+
+TEST(Routes, ALinkLocalGatewayIsOnTheVlanOfTheAddress) {
+  const std::vector<InterfaceAddress> addresses = {Own("fe80::1/64"), Own("fe80::1/64,vlan=7"),
+                                                   Own("2001:db8::1/64,vlan=7")};
+  const Routes routes(addresses, {DefaultRoute(Parsed6("fe80::fe"), addresses)});
+  const Routes::Hop hop{Parsed6("fe80::fe"), 7, Parsed6("2001:db8::1")};
+  EXPECT_EQ(*routes.Find(Parsed6("2001:db8:9::1")), hop);
+  EXPECT_EQ(*routes.Find(Parsed6("2001:db8:9::1"), 7), hop);
+}
+
 TEST(Routes, WithoutAGatewayOffLinkDestinationsAreUnreachable) {
   const Routes routes = One("10.1.2.3/24");
   absl::Status status = routes.Find(To(10, 1, 3, 9)).status();

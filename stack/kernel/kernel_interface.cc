@@ -101,9 +101,26 @@ void TakeAddress(const nlmsghdr& message, uint32_t index, ip::KernelState* state
   state->addresses.push_back({.address = *own, .prefix_length = address->ifa_prefixlen});
 }
 
+// A prefix is on the link if a route says so (RFC 5942 section 4): a router may announce one that
+// is not, and an address may have been given without its route. Without any route on the interface,
+// as in a VRF, whose table is not read, the addresses alone tell.
+void OnlyRoutedPrefixes(ip::KernelState* state) {
+  if (state->routes.empty()) return;
+  for (InterfaceAddress& own : state->addresses) {
+    if (own.address.IsLinkLocal()) continue;
+    const bool routed = std::ranges::any_of(state->routes, [&own](const ip::Route& route) {
+      return !route.gateway && route.prefix_length == own.prefix_length &&
+             InPrefix(own.address, route.prefix, route.prefix_length);
+    });
+    if (!routed) own.prefix_length = own.address.IsIpv4() ? 32 : 128;
+  }
+}
+
 void TakeRoute(const nlmsghdr& message, uint32_t index, ip::KernelState* state) {
   const auto* body = Find<rtmsg>(message);
   if (body == nullptr || body->rtm_type != RTN_UNICAST) return;
+  // What a redirect or a path MTU has taught the kernel for a while, without a word of its end.
+  if ((body->rtm_flags & RTM_F_CLONED) != 0) return;
   const bool ipv4 = body->rtm_family == AF_INET;
   if (!ipv4 && body->rtm_family != AF_INET6) return;
   uint32_t table = body->rtm_table;
@@ -212,6 +229,7 @@ absl::Status KernelInterface::ReadState(ip::KernelState* state) {
         requests_.Ask(routes, [&](const nlmsghdr& message) { TakeRoute(message, index_, state); });
     if (!status.ok()) return status;
   }
+  OnlyRoutedPrefixes(state);
   return absl::OkStatus();
 }
 

@@ -90,6 +90,18 @@ TEST_F(KernelInterfaceTest, ReadsAddressesAndRoutes) {
             (ip::Routes::Hop{To("10.8.0.253"), kNoVlan, To("10.8.0.1")}));
 }
 
+TEST_F(KernelInterfaceTest, APrefixWithoutARouteIsNotOnTheLink) {
+  ASSERT_TRUE(
+      Shell("ip addr add fd09::1/64 dev kside nodad noprefixroute; "
+            "ip addr add 10.9.0.1 peer 10.10.0.0/24 dev kside"));
+  const auto kernel = Open();
+  ASSERT_NE(kernel, nullptr);
+  const std::vector<InterfaceAddress>& addresses = kernel->state().addresses;
+  for (const char* own : {"fd09::1/128", "10.9.0.1/32", "fd08::1/64", "10.8.0.1/24"}) {
+    EXPECT_EQ(std::ranges::count(addresses, Own(own)), 1) << own;
+  }
+}
+
 TEST_F(KernelInterfaceTest, FollowsChanges) {
   const auto kernel = Open();
   ASSERT_NE(kernel, nullptr);

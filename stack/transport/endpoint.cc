@@ -291,6 +291,9 @@ bool Endpoint::SendPaced(PollContext& context, int budget) {
   if (qp.state() != IBV_QPS_RTR && !qp.sends()) return false;
   if (qp.type() == IBV_QPT_UD) return ud_.Transmit(context, &budget);
   if (qp.type() == IBV_QPT_UC) return uc_.Transmit(context, &budget);
+  if (requests_first_ && budget > 0 && qp.sends()) [[unlikely]]
+    return SendRequestsFirst(context, budget);
+  const bool can_send = budget > 0;
   const bool more_answers = rc_responder_.HasToSend() && rc_responder_.Transmit(context, &budget);
   if (!qp.sends()) {
     if (qp.state() == IBV_QPS_ERR) rc_requester_.Stop();
@@ -299,6 +302,20 @@ bool Endpoint::SendPaced(PollContext& context, int budget) {
   const bool more_requests = rc_requester_.Transmit(context, &budget);
   if (qp.state() == IBV_QPS_ERR) [[unlikely]]
     rc_responder_.Stop();
+  requests_first_ = more_answers && more_requests && can_send;
+  return (more_answers || more_requests) && qp.sends();
+}
+
+// The responses of long READs may fill turn after turn, and the requests would never have theirs.
+bool Endpoint::SendRequestsFirst(PollContext& context, int budget) {
+  requests_first_ = false;
+  const bool more_requests = rc_requester_.Transmit(context, &budget);
+  if (qp.state() == IBV_QPS_ERR) {
+    rc_responder_.Stop();
+    return false;
+  }
+  const bool more_answers = rc_responder_.HasToSend() && rc_responder_.Transmit(context, &budget);
+  if (qp.state() == IBV_QPS_ERR) rc_requester_.Stop();
   return (more_answers || more_requests) && qp.sends();
 }
 

@@ -60,7 +60,8 @@ class Endpoint {
   // pair to ActiveList::owed_acks() again.
   bool Acknowledge(PollContext& context);
 
-  // Sends at most `budget` packets: READ responses, then an acknowledgement, then requests. Returns
+  // Sends at most `budget` packets: READ responses, then an acknowledgement, then requests;
+  // requests first after a turn that had no room for all responses and for any request. Returns
   // true if more could be sent at once: the caller then appends the queue pair to the active list
   // again.
   bool Transmit(PollContext& context, int budget);
@@ -119,6 +120,7 @@ class Endpoint {
   bool TryExpectedGeneral(const uint8_t* frame, size_t length, PollContext& context);
   bool Send(PollContext& context, int budget);
   bool SendPaced(PollContext& context, int budget);
+  bool SendRequestsFirst(PollContext& context, int budget);
   void NoteState();
   uint64_t SeldomDeadlineNs() const;
 
@@ -127,6 +129,7 @@ class Endpoint {
   uint32_t expected_address_version_ = 0;  // with which expected_ was learned
   const wire::Transport transport_;        // of the packets that it accepts
   bool failed_ = false;
+  bool requests_first_ = false;                 // in the next turn: in the last one they had none
   alignas(64) wire::ExpectedHeaders expected_;  // of the last accepted packet
   QpDiagnostics diagnostics_;
   alignas(64) RcRequester rc_requester_;

@@ -12,8 +12,8 @@ from programs import cases_of, end_well, places, tcp_at_own_address
 UCX_PORT, FABRIC_PORT, FIO_PORT = 13337, 47592, 8888
 COUNT, WARM_UP = 100, 10  # messages of UCX
 PINGPONGS = 20
-# Where a response to a READ is lost, rxe waits for its time-out, two seconds here, before it requests
-# the rest: about ten times in a message of 1 MiB.
+# Where a response to a READ is lost, rxe waits for its time-out, two seconds here, before it
+# requests the rest: about ten times in a message of 1 MiB.
 LOSSY_PINGPONGS = 4
 MANY = 600  # of one packet, so that some are lost for certain at 1 % loss
 CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]

@@ -30,7 +30,10 @@ struct alignas(64) Worker::Port {
         timer(&Worker::OnInterfaceTimer, this),
         events(&owner->events_,
                [this](ibv_event_type event) { worker->port_observers_.Tell(port_num, event); }),
-        link_watch([this](ibv_event_type event) { events.RaiseEvent(event); }) {}
+        link_watch([this](ibv_event_type event) {
+          if (event == IBV_EVENT_PORT_ACTIVE) interface->OnLinkUp(worker->Context(*this));
+          events.RaiseEvent(event);
+        }) {}
 
   Worker* worker;
   uint8_t port_num;  // counted from 1, as in verbs

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "stack/transport/test_pair.h"
 
@@ -188,6 +189,32 @@ TEST_P(RcReadTest, LossesAfterAMissingResponseDoNotCountAsItsRetries) {
   const std::vector<ibv_wc> all = pair_.a.Poll();
   ASSERT_EQ(all.size(), 1 + kSends);
   for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS) << wc.wr_id;
+}
+
+// Of the other direction, while a turn's packets do not suffice for all responses.
+TEST_P(RcReadTest, RequestsAreSentBetweenTheResponses) {
+  constexpr int kTurnPackets = 32;
+  bool posted = false, sent = false;
+  int responses = 0;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    if (!from_a && packet.info->operation == Operation::kReadResponse) {
+      if (!std::exchange(posted, true)) {
+        pair_.b.PostSend(IBV_WR_SEND, 9, pair_.b.memory.data(), 8);
+      }
+      responses += sent ? 0 : 1;
+    }
+    sent |= !from_a && packet.info->operation == Operation::kSend;
+    return PacketAction::kDeliver;
+  };
+  pair_.a.PostRecv(9, pair_.a.memory.data() + 1'000'000, 8);
+  for (int i = 0; i < 4; ++i) {
+    pair_.a.PostSend(IBV_WR_RDMA_READ, i, pair_.a.memory.data(), 200'000,
+                     reinterpret_cast<uint64_t>(pair_.b.memory.data()), pair_.b.key);
+  }
+  pair_.RunToEnd();
+  EXPECT_EQ(pair_.a.Poll().size(), 5u);
+  EXPECT_TRUE(sent);
+  EXPECT_LE(responses, 3 * kTurnPackets);
 }
 
 // SENDs among them complete in the order posted, and are not sent again for a lost READ response.
