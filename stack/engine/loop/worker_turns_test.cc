@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stack/engine/eal.h"
+#include "stack/engine/loop/link_watch.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/transport/ack_policy.h"
 #include "stack/transport/rc/rc_responder.h"
@@ -429,6 +430,27 @@ TEST_F(WorkerTurnsTest, FramesRefusedByTheLinkAreSentLater) {
 }
 
 // Four times as long as those of the others.
+// Switches and neighbours may have forgotten this host.
+TEST_F(WorkerTurnsTest, ThisHostAnnouncesItselfWhenItsLinkComesUp) {
+  bool up = true;
+  a_.worker->WatchLink([&up] { return io::LinkState{.up = up}; });
+  const auto pass = [this](int looks) {
+    for (; looks > 0; --looks) {
+      a_.now_ns += LinkWatch::kIntervalNs;
+      a_.Poll();
+    }
+  };
+  pass(20);
+  for (rte_mbuf* frame : b_.link.incoming) rte_pktmbuf_free(frame);
+  b_.link.incoming.clear();
+  up = false;
+  pass(2);
+  EXPECT_TRUE(b_.link.incoming.empty());
+  up = true;
+  pass(2);
+  EXPECT_FALSE(b_.link.incoming.empty());
+}
+
 class WorkerTurnsOfLongPacketsTest : public WorkerTurnsTest {
  protected:
   static constexpr uint32_t kPackets = kBulk / 4096;
