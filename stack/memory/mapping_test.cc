@@ -101,6 +101,20 @@ TEST_F(MappingTest, AFastRegionIsUsableFromMappingToInvalidation) {
   EXPECT_EQ(pd_.use_count, 0u);
 }
 
+TEST_F(MappingTest, AFastRegionIsDeregisteredByTheKeyOfItsAllocation) {
+  const uint32_t key = table_.AllocFast(&pd_, 32)->key;
+  const Mapping mapping{.key = NextVariant(key),
+                        .address = Address(),
+                        .length = 32,
+                        .iova = Address(),
+                        .access = IBV_ACCESS_LOCAL_WRITE | kRemoteWrite};
+  ASSERT_TRUE(table_.Map(pd_, mapping));
+  ASSERT_EQ(Remote(mapping.key, 0, 1), AccessResult::kOk);
+  EXPECT_TRUE(table_.Deregister(key).ok());
+  EXPECT_EQ(Remote(mapping.key, 0, 1), AccessResult::kNoSuchKey);
+  EXPECT_EQ(table_.size(), 0u);
+}
+
 TEST_F(MappingTest, FastRegionRefusesInvalidMappings) {
   const uint32_t key = table_.AllocFast(&pd_, 32)->key;
   const Mapping good{.key = key,

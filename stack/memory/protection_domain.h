@@ -100,8 +100,9 @@ class RegionTable {
   // As ibv_reg_mr_iova: peers and work requests address the first byte by `iova`.
   absl::StatusOr<MemoryRegion> RegisterIova(ProtectionDomain* pd, void* address, uint64_t length,
                                             uint64_t iova, int access);
-  // Invalidates the key when it returns: RFC 5042 section 6.2.2. Errors: NotFound if no region has
-  // the key, FailedPrecondition while windows are bound to it.
+  // Invalidates the key when it returns: RFC 5042 section 6.2.2. Of a fast region's key only the
+  // upper 24 bits count. Errors: NotFound if no region has the key, FailedPrecondition while
+  // windows are bound to it.
   absl::Status Deregister(uint32_t key);
   // As ibv_rereg_mr: a region from RegisterIova() takes another range, another domain of this table
   // or other rights, and keeps its key. Errors are those of Deregister() and RegisterIova(); the
