@@ -206,7 +206,7 @@ TEST_F(MappingTest, ZeroBasedRegionsAndWindowsStartAtZero) {
   EXPECT_EQ(table_.Check(pd_, region, 63, 1, 0, &at_), AccessResult::kOk);
   EXPECT_EQ(at_, buffer_ + 63);
   EXPECT_EQ(table_.Check(pd_, region, 64, 1, 0, &at_), AccessResult::kOutOfBounds);
-  const uint32_t key = NextVariant(table_.AllocWindow(&pd_, IBV_MW_TYPE_1)->key);
+  const uint32_t key = NextVariant(table_.AllocWindow(&pd_, IBV_MW_TYPE_2)->key);
   Mapping window = Window(key, region, 0, 16, kRemoteWrite | IBV_ACCESS_ZERO_BASED);
   window.address = 32;
   ASSERT_TRUE(table_.Bind(pd_, kQpn, window));
@@ -214,6 +214,8 @@ TEST_F(MappingTest, ZeroBasedRegionsAndWindowsStartAtZero) {
   EXPECT_EQ(at_, buffer_ + 47);
   EXPECT_EQ(table_.CheckRemote(pd_, kQpn, key, 16, 1, kRemoteWrite, &at_),
             AccessResult::kOutOfBounds);
+  window.key = NextVariant(table_.AllocWindow(&pd_, IBV_MW_TYPE_1)->key);
+  EXPECT_FALSE(table_.Bind(pd_, kQpn, window)) << "a window of type 1";
 }
 
 }  // namespace

@@ -73,7 +73,9 @@ struct Mapping {
   uint64_t address = 0;     // of the first byte; for a window, in the region's address space
   uint64_t length = 0;      // bytes; 0 unbinds a window
   uint64_t iova = 0;        // of a fast region
-  int access = 0;  // ibv_access_flags; with IBV_ACCESS_ZERO_BASED the first byte has address 0
+  // ibv_access_flags; with IBV_ACCESS_ZERO_BASED the first byte has address 0, which a window of
+  // type 1 may not ask for
+  int access = 0;
 };
 
 // The result of an access check: why memory must not be accessed.
