@@ -309,6 +309,27 @@ TEST_F(CmEventsTest, EventsMoveWithAnIdentifierMigratedWhileAThreadWaits) {
   EXPECT_EQ(rdma_destroy_id(last), 0);
 }
 
+TEST_F(CmEventsTest, ARequestOfASynchronousListenerHasAChannelOfItsOwn) {
+  rdma_cm_id* listener = nullptr;
+  ASSERT_EQ(rdma_create_id(nullptr, &listener, nullptr, RDMA_PS_TCP), 0);
+  ASSERT_EQ(Bind(listener, kAddressOfOne, kPort + 1), 0);
+  ASSERT_EQ(rdma_listen(listener, 2), 0);
+  rdma_cm_id* const first = Ask(kPort + 1, others_);
+  rdma_cm_id* const second = Ask(kPort + 1, others_);
+  rdma_cm_id* const request = AwaitEvent(listener->channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+  EXPECT_NE(request->channel, listener->channel);
+  ASSERT_EQ(MakeQp(request), 0);
+  // Its call takes its own event, not the other request.
+  EXPECT_EQ(rdma_accept(request, nullptr), 0) << std::strerror(errno);
+  AwaitEvent(others_, RDMA_CM_EVENT_ESTABLISHED);
+  rdma_cm_id* requested = nullptr;
+  ASSERT_EQ(rdma_get_request(listener, &requested), 0) << std::strerror(errno);
+  EXPECT_NE(requested->channel, listener->channel);
+  EXPECT_NE(requested->channel, request->channel);
+  for (rdma_cm_id* id : {request, first, second}) Destroy(id);
+  for (rdma_cm_id* id : {requested, listener}) EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
 TEST_F(CmEventsTest, MigratingToTheSameChannelKeepsTheOrderOfEvents) {
   rdma_cm_id* ids[2] = {};
   Ipv4Address address(kAddressOfOne, kPort);
