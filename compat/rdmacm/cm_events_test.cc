@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 
 #include <atomic>
@@ -208,6 +209,17 @@ TEST_F(CmEventsTest, TheAddressOfThePeerIsKnownBeforeItIsResolvedAndAfterAnError
   EXPECT_EQ(std::memcmp(rdma_get_peer_addr(id), nobody.get(), sizeof(sockaddr_in)), 0);
   EXPECT_EQ(AwaitEvent(others_, RDMA_CM_EVENT_ADDR_ERROR), id);
   EXPECT_EQ(rdma_get_dst_port(id), htons(kPort));
+  EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
+TEST_F(CmEventsTest, ANegativeTimeoutIsPracticallyNoLimit) {
+  constexpr int kNoLimit = -1, kLongEnoughMs = 50;
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(rdma_create_id(others_, &id, nullptr, RDMA_PS_TCP), 0);
+  Ipv4Address nobody("192.0.2.99", kPort);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, nobody.get(), kNoLimit), 0) << std::strerror(errno);
+  pollfd error{others_->fd, POLLIN, 0};
+  EXPECT_EQ(poll(&error, 1, kLongEnoughMs), 0) << "it has expired";
   EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
