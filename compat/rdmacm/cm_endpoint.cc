@@ -108,7 +108,7 @@ POLLUX_EXPORT int pollux_rdma_get_request(rdma_cm_id* listener, rdma_cm_id** id)
   if (listener->event->event != RDMA_CM_EVENT_CONNECT_REQUEST) return Failed(EINVAL);
   rdma_cm_id* request = listener->event->id;
   request->event = std::exchange(listener->event, nullptr);
-  int result = Migrate(Of(request), nullptr);
+  int result = request->channel == listener->channel ? Migrate(Of(request), nullptr) : 0;
   if (result == 0 && mine->qp_of_requests) {
     ibv_qp_init_attr init = *mine->qp_of_requests;
     init.qp_type = request->qp_type;

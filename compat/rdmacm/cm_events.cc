@@ -169,6 +169,9 @@ void EstablishByQp(CmEvent& event) {
 void Settle(CmEvent& event) {
   CmId* const id = Of(event.id);
   if (event.event == RDMA_CM_EVENT_CONNECT_RESPONSE && id->qp != nullptr) EstablishByQp(event);
+  // As librdmacm: calls on a request of a synchronous listener wait on a channel of the request's
+  // own. Without a file descriptor it stays on the listener's, and rdma_get_request() tries again.
+  if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST && id->sync != nullptr) Migrate(id, nullptr);
   ScopedWorkerOwnership owned(id->runtime);
   if (Qp* qp = id->bound; qp != nullptr) qp->qp_base.state = qp->native->state();
   if (event.event == RDMA_CM_EVENT_MULTICAST_JOIN) AttachToGroup(owned, event);

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 
 #include <atomic>
@@ -211,6 +212,17 @@ TEST_F(CmEventsTest, TheAddressOfThePeerIsKnownBeforeItIsResolvedAndAfterAnError
   EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
+TEST_F(CmEventsTest, ANegativeTimeoutIsPracticallyNoLimit) {
+  constexpr int kNoLimit = -1, kLongEnoughMs = 50;
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(rdma_create_id(others_, &id, nullptr, RDMA_PS_TCP), 0);
+  Ipv4Address nobody("192.0.2.99", kPort);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, nobody.get(), kNoLimit), 0) << std::strerror(errno);
+  pollfd error{others_->fd, POLLIN, 0};
+  EXPECT_EQ(poll(&error, 1, kLongEnoughMs), 0) << "it has expired";
+  EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
 // Who drains its queue pair waits for what was posted to be flushed.
 TEST_F(CmEventsTest, DisconnectFlushesAQueuePairThatNeverConnected) {
   rdma_cm_id* const peer = Ask(kPort, others_);
@@ -307,6 +319,47 @@ TEST_F(CmEventsTest, EventsMoveWithAnIdentifierMigratedWhileAThreadWaits) {
   ASSERT_EQ(rdma_resolve_addr(last, nullptr, address.get(), kResolveTimeoutMs), 0);
   waits.join();
   EXPECT_EQ(rdma_destroy_id(last), 0);
+}
+
+TEST_F(CmEventsTest, ARequestOfASynchronousListenerHasAChannelOfItsOwn) {
+  rdma_cm_id* listener = nullptr;
+  ASSERT_EQ(rdma_create_id(nullptr, &listener, nullptr, RDMA_PS_TCP), 0);
+  ASSERT_EQ(Bind(listener, kAddressOfOne, kPort + 1), 0);
+  ASSERT_EQ(rdma_listen(listener, 2), 0);
+  rdma_cm_id* const first = Ask(kPort + 1, others_);
+  rdma_cm_id* const second = Ask(kPort + 1, others_);
+  rdma_cm_id* const request = AwaitEvent(listener->channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+  EXPECT_NE(request->channel, listener->channel);
+  ASSERT_EQ(MakeQp(request), 0);
+  // Its call takes its own event, not the other request.
+  EXPECT_EQ(rdma_accept(request, nullptr), 0) << std::strerror(errno);
+  AwaitEvent(others_, RDMA_CM_EVENT_ESTABLISHED);
+  rdma_cm_id* requested = nullptr;
+  ASSERT_EQ(rdma_get_request(listener, &requested), 0) << std::strerror(errno);
+  EXPECT_NE(requested->channel, listener->channel);
+  EXPECT_NE(requested->channel, request->channel);
+  for (rdma_cm_id* id : {request, first, second}) Destroy(id);
+  for (rdma_cm_id* id : {requested, listener}) EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
+TEST_F(CmEventsTest, ASynchronousDatagramListenerMayBeDestroyedBeforeItsAcceptedRequest) {
+  rdma_cm_id *listener = nullptr, *asker = nullptr, *request = nullptr;
+  ASSERT_EQ(rdma_create_id(nullptr, &listener, nullptr, RDMA_PS_UDP), 0);
+  ASSERT_EQ(Bind(listener, kAddressOfOne, kPort + 1), 0);
+  ASSERT_EQ(rdma_listen(listener, 1), 0);
+  ASSERT_EQ(rdma_create_id(nullptr, &asker, nullptr, RDMA_PS_UDP), 0);
+  Ipv4Address address(kAddressOfOne, kPort + 1);
+  ASSERT_EQ(rdma_resolve_addr(asker, nullptr, address.get(), kResolveTimeoutMs), 0);
+  ASSERT_EQ(rdma_resolve_route(asker, kResolveTimeoutMs), 0);
+  ASSERT_EQ(rdma_migrate_id(asker, others_), 0);
+  rdma_conn_param param{};
+  ASSERT_EQ(rdma_connect(asker, &param), 0);
+  ASSERT_EQ(rdma_get_request(listener, &request), 0) << std::strerror(errno);
+  EXPECT_NE(request->event, nullptr);
+  ASSERT_EQ(rdma_accept(request, &param), 0) << std::strerror(errno);
+  EXPECT_EQ(request->event, nullptr);
+  AwaitEvent(others_, RDMA_CM_EVENT_ESTABLISHED);
+  for (rdma_cm_id* id : {listener, request, asker}) EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
 TEST_F(CmEventsTest, MigratingToTheSameChannelKeepsTheOrderOfEvents) {

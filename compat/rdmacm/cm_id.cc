@@ -243,8 +243,9 @@ POLLUX_EXPORT int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, soc
   {
     ScopedWorkerOwnership owned(Of(id)->runtime);
     if (!owned.Has(Of(id))) return Failed(EINVAL);
-    const absl::Status status = owned.manager().ResolveAddr(
-        Of(id)->native, *peer, static_cast<uint32_t>(std::max(timeout_ms, 0)));
+    // As Linux, where it is unsigned: a negative one is practically no limit.
+    const absl::Status status =
+        owned.manager().ResolveAddr(Of(id)->native, *peer, static_cast<uint32_t>(timeout_ms));
     // As routes are missed elsewhere.
     if (absl::IsNotFound(status)) return Failed(ENETUNREACH);
     if (!status.ok()) return CmResult(status);
@@ -259,8 +260,8 @@ POLLUX_EXPORT int pollux_rdma_resolve_route(rdma_cm_id* id, int timeout_ms) {
   if (Runtime::IsCopy()) return -1;
   {
     ScopedWorkerOwnership owned(Of(id)->runtime);
-    const absl::Status status = owned.manager().ResolveRoute(
-        Of(id)->native, static_cast<uint32_t>(std::max(timeout_ms, 0)));
+    const absl::Status status =
+        owned.manager().ResolveRoute(Of(id)->native, static_cast<uint32_t>(timeout_ms));
     if (!status.ok()) return CmResult(status);
     owned.Poll();
   }

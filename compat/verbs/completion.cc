@@ -87,7 +87,7 @@ absl::Status Detach(ScopedWorkerOwnership& owned, Cq* cq) {
   if (!ForkedChild::Is()) {
     const absl::Status status = owned.worker().DestroyCq(cq->native);
     if (!status.ok()) return status;
-    // The worker lets go of it at the end of a turn, and it of its channel.
+    // The worker frees it at the end of a turn.
     owned.Poll();
   }
   if (cq->its_channel == nullptr) return absl::OkStatus();

@@ -101,6 +101,8 @@ bool RegionTable::Bind(const ProtectionDomain& pd, uint32_t qpn, const Mapping& 
     window->key = mapping.key;
     return true;
   }
+  // IB o10-36.2.2, as rxe.
+  if (!type_2 && (mapping.access & IBV_ACCESS_ZERO_BASED) != 0) return false;
   const MemoryRegion* region = Find(mapping.region_key);
   if (region == nullptr || region->is_window() || region->pd != &pd || !region->mapped) {
     return false;

@@ -101,6 +101,20 @@ TEST_F(MappingTest, AFastRegionIsUsableFromMappingToInvalidation) {
   EXPECT_EQ(pd_.use_count, 0u);
 }
 
+TEST_F(MappingTest, AFastRegionIsDeregisteredByTheKeyOfItsAllocation) {
+  const uint32_t key = table_.AllocFast(&pd_, 32)->key;
+  const Mapping mapping{.key = NextVariant(key),
+                        .address = Address(),
+                        .length = 32,
+                        .iova = Address(),
+                        .access = IBV_ACCESS_LOCAL_WRITE | kRemoteWrite};
+  ASSERT_TRUE(table_.Map(pd_, mapping));
+  ASSERT_EQ(Remote(mapping.key, 0, 1), AccessResult::kOk);
+  EXPECT_TRUE(table_.Deregister(key).ok());
+  EXPECT_EQ(Remote(mapping.key, 0, 1), AccessResult::kNoSuchKey);
+  EXPECT_EQ(table_.size(), 0u);
+}
+
 TEST_F(MappingTest, FastRegionRefusesInvalidMappings) {
   const uint32_t key = table_.AllocFast(&pd_, 32)->key;
   const Mapping good{.key = key,
@@ -192,7 +206,7 @@ TEST_F(MappingTest, ZeroBasedRegionsAndWindowsStartAtZero) {
   EXPECT_EQ(table_.Check(pd_, region, 63, 1, 0, &at_), AccessResult::kOk);
   EXPECT_EQ(at_, buffer_ + 63);
   EXPECT_EQ(table_.Check(pd_, region, 64, 1, 0, &at_), AccessResult::kOutOfBounds);
-  const uint32_t key = NextVariant(table_.AllocWindow(&pd_, IBV_MW_TYPE_1)->key);
+  const uint32_t key = NextVariant(table_.AllocWindow(&pd_, IBV_MW_TYPE_2)->key);
   Mapping window = Window(key, region, 0, 16, kRemoteWrite | IBV_ACCESS_ZERO_BASED);
   window.address = 32;
   ASSERT_TRUE(table_.Bind(pd_, kQpn, window));
@@ -200,6 +214,8 @@ TEST_F(MappingTest, ZeroBasedRegionsAndWindowsStartAtZero) {
   EXPECT_EQ(at_, buffer_ + 47);
   EXPECT_EQ(table_.CheckRemote(pd_, kQpn, key, 16, 1, kRemoteWrite, &at_),
             AccessResult::kOutOfBounds);
+  window.key = NextVariant(table_.AllocWindow(&pd_, IBV_MW_TYPE_1)->key);
+  EXPECT_FALSE(table_.Bind(pd_, kQpn, window)) << "a window of type 1";
 }
 
 }  // namespace

@@ -100,7 +100,9 @@ void RegionTable::Release(MemoryRegion& slot) {
 
 absl::StatusOr<MemoryRegion*> RegionTable::FindUnbound(uint32_t key) {
   MemoryRegion& slot = slots_[(key >> 8) & mask_];
-  if (key == 0 || slot.key != key || slot.is_window()) {
+  // A work request may have mapped a fast region under another variant of its key since.
+  const bool any_variant = slot.kind == KeyKind::kFastRegion && slot.key >> 8 == key >> 8;
+  if (key == 0 || (slot.key != key && !any_variant) || slot.is_window()) {
     return absl::NotFoundError(absl::StrFormat("memory region: no region has key 0x%08x", key));
   }
   if (slot.windows != 0) {

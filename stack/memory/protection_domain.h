@@ -73,7 +73,9 @@ struct Mapping {
   uint64_t address = 0;     // of the first byte; for a window, in the region's address space
   uint64_t length = 0;      // bytes; 0 unbinds a window
   uint64_t iova = 0;        // of a fast region
-  int access = 0;  // ibv_access_flags; with IBV_ACCESS_ZERO_BASED the first byte has address 0
+  // ibv_access_flags; with IBV_ACCESS_ZERO_BASED the first byte has address 0, which a window of
+  // type 1 may not ask for
+  int access = 0;
 };
 
 // The result of an access check: why memory must not be accessed.
@@ -100,8 +102,9 @@ class RegionTable {
   // As ibv_reg_mr_iova: peers and work requests address the first byte by `iova`.
   absl::StatusOr<MemoryRegion> RegisterIova(ProtectionDomain* pd, void* address, uint64_t length,
                                             uint64_t iova, int access);
-  // Invalidates the key when it returns: RFC 5042 section 6.2.2. Errors: NotFound if no region has
-  // the key, FailedPrecondition while windows are bound to it.
+  // Invalidates the key when it returns: RFC 5042 section 6.2.2. Of a fast region's key only the
+  // upper 24 bits count. Errors: NotFound if no region has the key, FailedPrecondition while
+  // windows are bound to it.
   absl::Status Deregister(uint32_t key);
   // As ibv_rereg_mr: a region from RegisterIova() takes another range, another domain of this table
   // or other rights, and keeps its key. Errors are those of Deregister() and RegisterIova(); the

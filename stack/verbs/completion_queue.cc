@@ -27,9 +27,7 @@ CompletionQueue::CompletionQueue(uint32_t entries, EventList* events, EventHandl
       mask_(std::bit_ceil(capacity_) - 1),
       ring_(MakeRing(mask_ + 1)) {}
 
-CompletionQueue::~CompletionQueue() {
-  if (channel_ != nullptr) channel_->Detach();
-}
+CompletionQueue::~CompletionQueue() { LeaveChannel(); }
 
 bool CompletionQueue::Lose() {
   if (Planted(Fault::kOverrunUnnoticed)) return true;
@@ -67,6 +65,12 @@ absl::Status CompletionQueue::SetChannel(CompletionChannel* channel) {
   if (channel_ != nullptr) channel_->Detach();
   channel_ = channel;
   return absl::OkStatus();
+}
+
+void CompletionQueue::LeaveChannel() {
+  if (channel_ == nullptr) return;
+  std::exchange(channel_, nullptr)->Detach();
+  armed_ = Armed::kNot;
 }
 
 void CompletionQueue::Arm(bool solicited_only) {

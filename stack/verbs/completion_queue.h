@@ -73,6 +73,8 @@ class alignas(64) CompletionQueue : public EventSource {
   // Sends events to `channel`, which is not owned and must outlive this queue. ResourceExhausted if
   // the channel has its maximum of queues.
   absl::Status SetChannel(CompletionChannel* channel);
+  // The channel may then be destroyed before this queue. Disarms.
+  void LeaveChannel();
   // As ibv_req_notify_cq: the next completion, or the next one that is solicited or failed, causes
   // one event in the channel. Writing the event costs a system call; no other push does. Has no
   // effect without a channel.

@@ -268,6 +268,16 @@ TEST_F(WorkerVerbsTest, ACompletionQueueWithAPendingEventIsNotDestroyed) {
   Poll();
 }
 
+TEST_F(WorkerVerbsTest, AChannelMayBeDestroyedAsSoonAsItsCompletionQueueIs) {
+  auto channel = verbs::CompletionChannel::Create().value();
+  verbs::CompletionQueue* cq = worker_->CreateCq(4).value();
+  ASSERT_TRUE(cq->SetChannel(channel.get()).ok());
+  cq->Arm(false);
+  EXPECT_TRUE(worker_->DestroyCq(cq).ok());
+  channel.reset();
+  Poll();
+}
+
 class WorkerMulticastTest : public WorkerVerbsTest {
  protected:
   static constexpr uint32_t kGroupAddress = 0xE0010203;  // 224.1.2.3

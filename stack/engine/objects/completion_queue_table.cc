@@ -34,6 +34,8 @@ absl::Status CompletionQueueTable::Destroy(verbs::CompletionQueue* cq) {
   }
   events_->Remove(cq);
   cq->ForgetEvents();
+  // The program may destroy the channel before the end of the turn, when the queue is freed.
+  cq->LeaveChannel();
   destroyed_->emplace_back(queues_.Take(cq));
   return absl::OkStatus();
 }
