@@ -135,6 +135,7 @@ void TcpService::TakeReplies(uint64_t now_ms) {
     if (found == connections_.end()) continue;
     Connection& connection = **found;
     --connection.unanswered;
+    *connection.posted -= one.message.size();
     connection.heard_ms = now_ms;
     const auto mark = EmitRecordMark({.fragment_bytes = one.message.size()});
     connection.out.insert(connection.out.end(), mark.begin(), mark.end());
@@ -203,7 +204,9 @@ bool TcpService::TakeRecords(Connection& connection) {
     if (!whole) return connection.in.size() <= 2 * (max_record_ + kRecordMarkBytes);
     connection.in.erase(connection.in.begin(), connection.in.begin() + static_cast<ptrdiff_t>(at));
     ++connection.unanswered;
-    ReplySender reply([outbox = outbox_, number = connection.number](std::vector<uint8_t> message) {
+    ReplySender reply([outbox = outbox_, posted = connection.posted,
+                       number = connection.number](std::vector<uint8_t> message) {
+      *posted += message.size();
       outbox->Post(number, std::move(message));
     });
     handler_(std::move(record), connection.route, std::move(reply));
@@ -217,7 +220,8 @@ bool TcpService::Write(Connection& connection) {
   if (size < 0) return WouldBlock();
   connection.sent += static_cast<size_t>(size);
   if (connection.sent == connection.out.size()) {
-    connection.out.clear();
+    // clear() would keep the memory of large replies.
+    std::vector<uint8_t>().swap(connection.out);
     connection.sent = 0;
   }
   return true;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -51,6 +52,11 @@ class TcpPeer {
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
     setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kReplyTimeout, sizeof(kReplyTimeout));
+  }
+  // The kernel receives no more before Reply() is called.
+  void LimitReceiveBuffer() {
+    constexpr int kBytes = 64 * 1024;
+    EXPECT_EQ(setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &kBytes, sizeof(kBytes)), 0);
   }
   void Send(const std::string& bytes) {
     EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
@@ -252,6 +258,35 @@ TEST(TcpServiceRepliesTest, UnansweredCallsPerConnectionAreBounded) {
   EXPECT_EQ(peer.Reply(), "a");
   deferring.Next().second.Send(BytesOf("b"));
   EXPECT_EQ(peer.Reply(), "b");
+}
+
+// A client may send calls and read no replies.
+TEST(TcpServiceRepliesTest, UnsentRepliesPerConnectionAreBounded) {
+  constexpr size_t kLarge = 4 << 20;
+  std::atomic<uint32_t> calls = 0;
+  auto server = TcpService::Listen(
+      0, kMaxTcpRecord, [&](std::vector<uint8_t> record, const CallRoute&, ReplySender reply) {
+        if (record[0] != 'x') return reply.Send(std::move(record));
+        ++calls;
+        reply.Send(std::vector<uint8_t>(kLarge, 'y'));
+      });
+  ASSERT_TRUE(server.ok()) << server.status();
+  TcpPeer peer((*server)->port()), other((*server)->port());
+  peer.LimitReceiveBuffer();
+  std::string many;
+  for (uint32_t i = 0; i < TcpService::kMaxUnanswered; ++i) many += TcpPeer::Fragment("x");
+  peer.Send(many);
+  // The server takes everything that has arrived before it answers.
+  for (int i = 0; i < 20; ++i) {
+    other.Send(TcpPeer::Fragment("other"));
+    EXPECT_EQ(other.Reply(), "other");
+  }
+  EXPECT_LT(calls, TcpService::kMaxUnanswered);
+  for (uint32_t i = 0; i < TcpService::kMaxUnanswered; ++i) {
+    ASSERT_EQ(peer.Reply(), std::string(kLarge, 'y'));
+  }
+  peer.Send(TcpPeer::Fragment("last"));
+  EXPECT_EQ(peer.Reply(), "last");
 }
 
 TEST_F(TcpServiceTest, ListenOnAPortInUseIsAlreadyExists) {
