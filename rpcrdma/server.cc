@@ -372,6 +372,7 @@ bool Server::PollPeer(Peer& peer, bool takes_calls) {
     if (peer.reverse != nullptr) role = peer.reverse->demux.get();
     busy = takes_calls ? peer.connection->Poll(*role) : peer.connection->PollSent(*role);
     busy |= peer.responder->Poll();
+    if (peer.reverse != nullptr) peer.reverse->requester->Poll();
   }
   if (peer.connection->broken() && peer.state != kEnded && peer.state != kDisconnecting) {
     BeginEnding(peer);

@@ -73,6 +73,9 @@ class Requester : public Connection::Role {
   bool Cancel(const oncrpc::CallId& id);
   // Ends every unfinished call with `status`. The queue pair must be closed.
   void FailAll(const absl::Status& status);
+  // Sends the waiting calls that can be sent. Needed if the send queue is shared with a Responder:
+  // OnSent() does not tell when that one's work requests make room.
+  void Poll() { SendWaiting(); }
 
   uint32_t outstanding() const { return window_.outstanding(); }
   uint32_t waiting() const { return waiting_count_; }
