@@ -508,6 +508,24 @@ TEST_F(MirrorTest, DestroyingTheClientEndsCallsAndTheirRemoteAccess) {
   EXPECT_TRUE(RunUntil([&] { return server->server->connections() == 0; }));
 }
 
+TEST_F(MirrorTest, ACallbackOfTheDestructorCannotConnectAgain) {
+  StartSimulation();
+  StartServer();
+  StartClient();
+  std::optional<absl::Status> again;
+  Client* const raw = client.get();
+  const SocketAddress address{nodes[1]->gid(), kTestPort};
+  ASSERT_TRUE(raw->Connect(
+                     address, [](const absl::Status&) {},
+                     [&](const absl::Status&) { again = raw->Connect(address, nullptr, nullptr); })
+                  .ok());
+  ASSERT_TRUE(RunUntil([&] { return raw->connected(); }));
+  client.reset();
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->code(), absl::StatusCode::kFailedPrecondition);
+  world->RunFor(sim::Simulation::kSecond);
+}
+
 TEST_F(MirrorTest, CallsSurviveLossDuplicationAndReordering) {
   for (uint64_t seed = 1; seed <= 10 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
