@@ -102,7 +102,10 @@ class Client : public engine::Poller, private StatsProvider {
 
   // Replaces the binding that Create() received; it must be equally valid. Only while no call is in
   // progress.
-  void Rebind(oncrpc::ProgramBinding binding) { binding_ = std::move(binding); }
+  void Rebind(oncrpc::ProgramBinding binding) {
+    binding_ = std::move(binding);
+    if (requester_ != nullptr) requester_->Rebind();
+  }
   // See Requester::Call(). Returns Unavailable if the client is neither connected nor reconnecting.
   absl::Status Call(const oncrpc::CallRequest& request, oncrpc::CallDone done,
                     oncrpc::CallId* id = nullptr);

@@ -327,6 +327,25 @@ TEST_F(MirrorTest, UnknownProgramsVersionsAndProceduresAreRefused) {
   EXPECT_EQ(server->server->counters().calls_refused, 3u);
 }
 
+TEST_F(MirrorTest, CallsAfterRebindHaveTheNewVersion) {
+  StartAll();
+  const oncrpc::ProgramBinding second{
+      .program = kMirrorProgram, .version = 2, .procedures = {{.number = kNull}}};
+  Program program{.binding = second, .procedures = {}};
+  int calls = 0;
+  program.procedures.push_back({kNull, [&calls](const CallView&, ReplyHandle reply) {
+                                  ++calls;
+                                  reply.Send({});
+                                }});
+  ASSERT_TRUE(server->server->RegisterProgram(std::move(program)).ok());
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_EQ(calls, 0);
+  client->Rebind(second);
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(client->Call({.procedure = kHold}, nullptr).code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(MirrorTest, WithoutAListenerConnectFails) {
   StartSimulation();
   StartClient();
