@@ -21,7 +21,8 @@ namespace pollux::oncrpc {
 namespace {
 
 constexpr int kBacklog = 16;
-constexpr int kTickMs = 1000;  // how often the idle are looked for
+// How often the idle are looked for, and how long the listener rests when accept4() has failed.
+constexpr int kTickMs = 1000;
 
 uint64_t NowMs() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -41,6 +42,10 @@ absl::StatusOr<Fd> ListenAt(uint16_t port) {
 
 Gid AddressOf(const sockaddr_storage& address, socklen_t size) {
   return FromSockaddr(reinterpret_cast<const sockaddr*>(&address), size).address;
+}
+
+bool IsOutOfResources() {
+  return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
 }
 
 bool WouldBlock() { return errno == EAGAIN || errno == EINTR; }
@@ -93,8 +98,10 @@ TcpService::~TcpService() {
 void TcpService::Serve() {
   constexpr size_t kOthers = 3;
   while (true) {
+    // poll() ignores -1.
+    const int listener = NowMs() < accept_at_ms_ ? -1 : listener_.get();
     std::vector<pollfd> watched = {
-        {end_.get(), POLLIN, 0}, {outbox_->wake.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+        {end_.get(), POLLIN, 0}, {outbox_->wake.get(), POLLIN, 0}, {listener, POLLIN, 0}};
     for (const auto& connection : connections_) {
       const short reads = connection->MayRead() ? POLLIN : 0;
       const short wants = connection->out.empty() ? reads : POLLOUT;
@@ -159,6 +166,8 @@ void TcpService::Accept(uint64_t now_ms) {
   socklen_t size = sizeof(peer);
   Fd socket(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer), &size,
                     SOCK_NONBLOCK | SOCK_CLOEXEC));
+  // The connection still waits, and poll() would return at once.
+  if (!socket.ok() && IsOutOfResources()) accept_at_ms_ = now_ms + kTickMs;
   if (!socket.ok() || !MemoryReserve::IsWhole()) return;
   if (connections_.size() == kMaxConnections) MakeRoom();
   auto connection = std::make_unique<Connection>();

@@ -79,7 +79,8 @@ class TcpService {
   uint64_t last_number_ = 0;
   uint16_t port_ = 0;
   Fd listener_;
-  Fd end_;  // an eventfd
+  uint64_t accept_at_ms_ = 0;  // until then the listener is not watched
+  Fd end_;                     // an eventfd
   std::vector<std::unique_ptr<Connection>> connections_;
   std::thread thread_;
 };

@@ -3,15 +3,19 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <deque>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -42,8 +46,11 @@ void EchoRecord(std::vector<uint8_t> record, const CallRoute& ends, ReplySender 
 
 class TcpPeer {
  public:
-  explicit TcpPeer(uint16_t port, uint32_t from = INADDR_LOOPBACK)
-      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  TcpPeer() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+  explicit TcpPeer(uint16_t port, uint32_t from = INADDR_LOOPBACK) : TcpPeer() {
+    Connect(port, from);
+  }
+  void Connect(uint16_t port, uint32_t from = INADDR_LOOPBACK) {
     sockaddr_in to = {};
     to.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(from);
@@ -287,6 +294,29 @@ TEST(TcpServiceRepliesTest, UnsentRepliesPerConnectionAreBounded) {
   }
   peer.Send(TcpPeer::Fragment("last"));
   EXPECT_EQ(peer.Reply(), "last");
+}
+
+TEST_F(TcpServiceTest, WithoutDescriptorsTheThreadSleeps) {
+  const auto used_ms = [] {
+    timespec used{};
+    EXPECT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+    return used.tv_sec * 1000 + used.tv_nsec / 1'000'000;
+  };
+  TcpPeer peer;
+  // The lowest that is free.
+  const auto limit = static_cast<rlim_t>(Fd(dup(STDERR_FILENO)).get());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = limit, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto begin_ms = used_ms();
+  peer.Connect(server_->port());
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const auto end_ms = used_ms();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_LT(end_ms - begin_ms, 100);
+  peer.Send(TcpPeer::Fragment("abc"));
+  EXPECT_EQ(peer.Reply(), "cba");
 }
 
 TEST_F(TcpServiceTest, ListenOnAPortInUseIsAlreadyExists) {
