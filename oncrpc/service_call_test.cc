@@ -17,14 +17,16 @@ struct Number {
   }
 };
 
-// Twice the argument; procedure 1 is none, of procedure 2 nothing comes, 3 is for others.
+// Twice the argument; procedure 1 is none, of procedure 2 nothing comes, 3 is for others, 4
+// may return a long list.
 void Serve(ServiceCall call) {
   Number number;
   if (call.procedure() == 1) return call.Fail(AcceptStatus::kProcedureUnavailable);
   if (call.procedure() == 2) return;
   if (call.procedure() == 3) return call.Deny(AuthStatus::kRejectedCred);
   if (!call.Read(&number)) return call.Fail(AcceptStatus::kGarbageArguments);
-  call.Reply(Number{number.value * 2});
+  const bool may_be_long = call.procedure() == 4;
+  call.Reply(Number{number.value * 2}, may_be_long ? ServiceCall::kMaxListBytes : sizeof(number));
 }
 
 class ServiceCallTest : public testing::Test {
@@ -90,6 +92,14 @@ TEST_F(ServiceCallTest, AResultAboveTheReplyLimitIsASystemError) {
     EXPECT_GT(ParseReply(answer, &reply), 0u);
     EXPECT_EQ(reply.accept_status,
               room == kReplyHeaderBytes + 8 ? AcceptStatus::kSuccess : AcceptStatus::kSystemError);
+  }
+}
+
+// Thousands of replies may wait to be sent.
+TEST_F(ServiceCallTest, AReplyHoldsNoMoreMemoryThanItsSize) {
+  for (const uint32_t procedure : {0, 1, 4}) {
+    Ask({.program = 77, .version = 2, .procedure = procedure}, Number{21});
+    EXPECT_EQ(message_.capacity(), message_.size()) << procedure;
   }
 }
 

@@ -21,7 +21,8 @@ namespace pollux::oncrpc {
 namespace {
 
 constexpr int kBacklog = 16;
-constexpr int kTickMs = 1000;  // how often the idle are looked for
+// How often the idle are looked for, and how long the listener rests when accept4() has failed.
+constexpr int kTickMs = 1000;
 
 uint64_t NowMs() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -41,6 +42,10 @@ absl::StatusOr<Fd> ListenAt(uint16_t port) {
 
 Gid AddressOf(const sockaddr_storage& address, socklen_t size) {
   return FromSockaddr(reinterpret_cast<const sockaddr*>(&address), size).address;
+}
+
+bool IsOutOfResources() {
+  return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
 }
 
 bool WouldBlock() { return errno == EAGAIN || errno == EINTR; }
@@ -93,8 +98,10 @@ TcpService::~TcpService() {
 void TcpService::Serve() {
   constexpr size_t kOthers = 3;
   while (true) {
+    // poll() ignores -1.
+    const int listener = NowMs() < accept_at_ms_ ? -1 : listener_.get();
     std::vector<pollfd> watched = {
-        {end_.get(), POLLIN, 0}, {outbox_->wake.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+        {end_.get(), POLLIN, 0}, {outbox_->wake.get(), POLLIN, 0}, {listener, POLLIN, 0}};
     for (const auto& connection : connections_) {
       const short reads = connection->MayRead() ? POLLIN : 0;
       const short wants = connection->out.empty() ? reads : POLLOUT;
@@ -135,6 +142,7 @@ void TcpService::TakeReplies(uint64_t now_ms) {
     if (found == connections_.end()) continue;
     Connection& connection = **found;
     --connection.unanswered;
+    *connection.posted -= one.message.size();
     connection.heard_ms = now_ms;
     const auto mark = EmitRecordMark({.fragment_bytes = one.message.size()});
     connection.out.insert(connection.out.end(), mark.begin(), mark.end());
@@ -158,6 +166,8 @@ void TcpService::Accept(uint64_t now_ms) {
   socklen_t size = sizeof(peer);
   Fd socket(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer), &size,
                     SOCK_NONBLOCK | SOCK_CLOEXEC));
+  // The connection still waits, and poll() would return at once.
+  if (!socket.ok() && IsOutOfResources()) accept_at_ms_ = now_ms + kTickMs;
   if (!socket.ok() || !MemoryReserve::IsWhole()) return;
   if (connections_.size() == kMaxConnections) MakeRoom();
   auto connection = std::make_unique<Connection>();
@@ -203,7 +213,9 @@ bool TcpService::TakeRecords(Connection& connection) {
     if (!whole) return connection.in.size() <= 2 * (max_record_ + kRecordMarkBytes);
     connection.in.erase(connection.in.begin(), connection.in.begin() + static_cast<ptrdiff_t>(at));
     ++connection.unanswered;
-    ReplySender reply([outbox = outbox_, number = connection.number](std::vector<uint8_t> message) {
+    ReplySender reply([outbox = outbox_, posted = connection.posted,
+                       number = connection.number](std::vector<uint8_t> message) {
+      *posted += message.size();
       outbox->Post(number, std::move(message));
     });
     handler_(std::move(record), connection.route, std::move(reply));
@@ -217,7 +229,8 @@ bool TcpService::Write(Connection& connection) {
   if (size < 0) return WouldBlock();
   connection.sent += static_cast<size_t>(size);
   if (connection.sent == connection.out.size()) {
-    connection.out.clear();
+    // clear() would keep the memory of large replies.
+    std::vector<uint8_t>().swap(connection.out);
     connection.sent = 0;
   }
   return true;

@@ -5,6 +5,8 @@
 
 #include <poll.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -26,6 +28,8 @@ class TcpService {
   static constexpr uint64_t kIdleMs = 60'000;
   // The most unanswered calls of one connection; at this limit nothing more is read from it.
   static constexpr uint32_t kMaxUnanswered = 16;
+  // While replies of this many bytes wait to be sent on a connection, nothing more is read from it.
+  static constexpr size_t kMaxUnsentBytes = 1 << 20;
 
   // Listens at every IPv4 and IPv6 address of the host; port 0 stands for any free port. Starts a
   // thread that calls `handler` for each record; the handler must not block. A record of more than
@@ -47,8 +51,12 @@ class TcpService {
     std::vector<uint8_t> in;   // fragments as received, with their record marks
     std::vector<uint8_t> out;  // replies; bytes from `sent` on are not yet sent
     size_t sent = 0;
+    // Bytes of replies in the outbox, which any thread adds.
+    std::shared_ptr<std::atomic<size_t>> posted = std::make_shared<std::atomic<size_t>>(0);
 
-    bool MayRead() const { return out.empty() && unanswered < kMaxUnanswered; }
+    bool MayRead() const {
+      return out.empty() && unanswered < kMaxUnanswered && *posted < kMaxUnsentBytes;
+    }
   };
 
   struct Outbox;
@@ -71,7 +79,8 @@ class TcpService {
   uint64_t last_number_ = 0;
   uint16_t port_ = 0;
   Fd listener_;
-  Fd end_;  // an eventfd
+  uint64_t accept_at_ms_ = 0;  // until then the listener is not watched
+  Fd end_;                     // an eventfd
   std::vector<std::unique_ptr<Connection>> connections_;
   std::thread thread_;
 };

@@ -3,14 +3,19 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <deque>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -41,8 +46,11 @@ void EchoRecord(std::vector<uint8_t> record, const CallRoute& ends, ReplySender 
 
 class TcpPeer {
  public:
-  explicit TcpPeer(uint16_t port, uint32_t from = INADDR_LOOPBACK)
-      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  TcpPeer() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+  explicit TcpPeer(uint16_t port, uint32_t from = INADDR_LOOPBACK) : TcpPeer() {
+    Connect(port, from);
+  }
+  void Connect(uint16_t port, uint32_t from = INADDR_LOOPBACK) {
     sockaddr_in to = {};
     to.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(from);
@@ -51,6 +59,11 @@ class TcpPeer {
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
     setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kReplyTimeout, sizeof(kReplyTimeout));
+  }
+  // The kernel receives no more before Reply() is called.
+  void LimitReceiveBuffer() {
+    constexpr int kBytes = 64 * 1024;
+    EXPECT_EQ(setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &kBytes, sizeof(kBytes)), 0);
   }
   void Send(const std::string& bytes) {
     EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
@@ -252,6 +265,58 @@ TEST(TcpServiceRepliesTest, UnansweredCallsPerConnectionAreBounded) {
   EXPECT_EQ(peer.Reply(), "a");
   deferring.Next().second.Send(BytesOf("b"));
   EXPECT_EQ(peer.Reply(), "b");
+}
+
+// A client may send calls and read no replies.
+TEST(TcpServiceRepliesTest, UnsentRepliesPerConnectionAreBounded) {
+  constexpr size_t kLarge = 4 << 20;
+  std::atomic<uint32_t> calls = 0;
+  auto server = TcpService::Listen(
+      0, kMaxTcpRecord, [&](std::vector<uint8_t> record, const CallRoute&, ReplySender reply) {
+        if (record[0] != 'x') return reply.Send(std::move(record));
+        ++calls;
+        reply.Send(std::vector<uint8_t>(kLarge, 'y'));
+      });
+  ASSERT_TRUE(server.ok()) << server.status();
+  TcpPeer peer((*server)->port()), other((*server)->port());
+  peer.LimitReceiveBuffer();
+  std::string many;
+  for (uint32_t i = 0; i < TcpService::kMaxUnanswered; ++i) many += TcpPeer::Fragment("x");
+  peer.Send(many);
+  // The server takes everything that has arrived before it answers.
+  for (int i = 0; i < 20; ++i) {
+    other.Send(TcpPeer::Fragment("other"));
+    EXPECT_EQ(other.Reply(), "other");
+  }
+  EXPECT_LT(calls, TcpService::kMaxUnanswered);
+  for (uint32_t i = 0; i < TcpService::kMaxUnanswered; ++i) {
+    ASSERT_EQ(peer.Reply(), std::string(kLarge, 'y'));
+  }
+  peer.Send(TcpPeer::Fragment("last"));
+  EXPECT_EQ(peer.Reply(), "last");
+}
+
+TEST_F(TcpServiceTest, WithoutDescriptorsTheThreadSleeps) {
+  const auto used_ms = [] {
+    timespec used{};
+    EXPECT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+    return used.tv_sec * 1000 + used.tv_nsec / 1'000'000;
+  };
+  TcpPeer peer;
+  // The lowest that is free.
+  const auto limit = static_cast<rlim_t>(Fd(dup(STDERR_FILENO)).get());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = limit, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto begin_ms = used_ms();
+  peer.Connect(server_->port());
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const auto end_ms = used_ms();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_LT(end_ms - begin_ms, 100);
+  peer.Send(TcpPeer::Fragment("abc"));
+  EXPECT_EQ(peer.Reply(), "cba");
 }
 
 TEST_F(TcpServiceTest, ListenOnAPortInUseIsAlreadyExists) {

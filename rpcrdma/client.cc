@@ -69,6 +69,7 @@ Client::Client(engine::Worker* worker, cm::Manager* manager, oncrpc::ProgramBind
       retry_timer_(&Client::OnRetry, this) {}
 
 Client::~Client() {
+  destroying_ = true;
   worker_->RemovePoller(this);
   worker_->RemoveStatsProvider(this);
   if (state_ == State::kIdle) return;
@@ -84,6 +85,8 @@ bool Client::Collect(const StatsQuery& query, Stats* stats) {
 absl::Status Client::Connect(const SocketAddress& server,
                              absl::AnyInvocable<void(absl::Status)> on_connected,
                              absl::AnyInvocable<void(absl::Status)> on_ended) {
+  // Callbacks of the destructor may try: CM would call a client that no longer exists.
+  if (destroying_) return absl::FailedPreconditionError("the client is being destroyed");
   if (state_ != State::kIdle) {
     return absl::FailedPreconditionError(
         absl::StrCat("there is a connection to ", ToString(server_), " already"));

@@ -83,7 +83,8 @@ class Client : public engine::Poller, private StatsProvider {
   // during this call: with OK, or with Unavailable and the reason. After OK, `on_ended` is called
   // once when the connection ends, whichever side ended it; a connection that the ReconnectPolicy
   // replaces does not end. All calls are finished by then. Errors: FailedPrecondition if there is a
-  // connection already, and those of cm::Manager::CreateId(); no callback follows an error.
+  // connection already or the client is being destroyed, and those of cm::Manager::CreateId(); no
+  // callback follows an error.
   absl::Status Connect(const SocketAddress& server,
                        absl::AnyInvocable<void(absl::Status)> on_connected,
                        absl::AnyInvocable<void(absl::Status)> on_ended);
@@ -101,7 +102,10 @@ class Client : public engine::Poller, private StatsProvider {
 
   // Replaces the binding that Create() received; it must be equally valid. Only while no call is in
   // progress.
-  void Rebind(oncrpc::ProgramBinding binding) { binding_ = std::move(binding); }
+  void Rebind(oncrpc::ProgramBinding binding) {
+    binding_ = std::move(binding);
+    if (requester_ != nullptr) requester_->Rebind();
+  }
   // See Requester::Call(). Returns Unavailable if the client is neither connected nor reconnecting.
   absl::Status Call(const oncrpc::CallRequest& request, oncrpc::CallDone done,
                     oncrpc::CallId* id = nullptr);
@@ -178,6 +182,7 @@ class Client : public engine::Poller, private StatsProvider {
   bool established_ = false;  // since Connect()
   bool leaving_ = false;      // Disconnect() was called
   bool ending_ = false;
+  bool destroying_ = false;
   absl::Status end_status_;
   uint32_t tries_ = 0;  // attempts to reconnect in a row
   uint64_t connected_at_ns_ = 0;

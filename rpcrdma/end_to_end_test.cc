@@ -327,6 +327,25 @@ TEST_F(MirrorTest, UnknownProgramsVersionsAndProceduresAreRefused) {
   EXPECT_EQ(server->server->counters().calls_refused, 3u);
 }
 
+TEST_F(MirrorTest, CallsAfterRebindHaveTheNewVersion) {
+  StartAll();
+  const oncrpc::ProgramBinding second{
+      .program = kMirrorProgram, .version = 2, .procedures = {{.number = kNull}}};
+  Program program{.binding = second, .procedures = {}};
+  int calls = 0;
+  program.procedures.push_back({kNull, [&calls](const CallView&, ReplyHandle reply) {
+                                  ++calls;
+                                  reply.Send({});
+                                }});
+  ASSERT_TRUE(server->server->RegisterProgram(std::move(program)).ok());
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_EQ(calls, 0);
+  client->Rebind(second);
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(client->Call({.procedure = kHold}, nullptr).code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(MirrorTest, WithoutAListenerConnectFails) {
   StartSimulation();
   StartClient();
@@ -506,6 +525,24 @@ TEST_F(MirrorTest, DestroyingTheClientEndsCallsAndTheirRemoteAccess) {
   world->RunFor(sim::Simulation::kSecond);
   server->AnswerHeld();
   EXPECT_TRUE(RunUntil([&] { return server->server->connections() == 0; }));
+}
+
+TEST_F(MirrorTest, ACallbackOfTheDestructorCannotConnectAgain) {
+  StartSimulation();
+  StartServer();
+  StartClient();
+  std::optional<absl::Status> again;
+  Client* const raw = client.get();
+  const SocketAddress address{nodes[1]->gid(), kTestPort};
+  ASSERT_TRUE(raw->Connect(
+                     address, [](const absl::Status&) {},
+                     [&](const absl::Status&) { again = raw->Connect(address, nullptr, nullptr); })
+                  .ok());
+  ASSERT_TRUE(RunUntil([&] { return raw->connected(); }));
+  client.reset();
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->code(), absl::StatusCode::kFailedPrecondition);
+  world->RunFor(sim::Simulation::kSecond);
 }
 
 TEST_F(MirrorTest, CallsSurviveLossDuplicationAndReordering) {

@@ -114,6 +114,12 @@ void RawPeer::PostReceive(uint32_t index) {
   Require(qp_->PostRecv(&wr, nullptr) == 0);
 }
 
+void RawPeer::Repost() {
+  repost = true;
+  for (const uint32_t index : withheld_) PostReceive(index);
+  withheld_.clear();
+}
+
 void RawPeer::Send(absl::Span<const uint8_t> message, uint32_t invalidate) {
   Require(message.size() <= kMessageBytes);
   const size_t offset = size_t{next_send_++ % kSendQueue} * kMessageBytes;
@@ -161,7 +167,11 @@ bool RawPeer::Poll(uint64_t /*now_ns*/) {
     } else if (wc.status == IBV_WC_SUCCESS) {
       const uint8_t* at = &receive_memory_[size_t{index} * kMessageBytes];
       received.emplace_back(at, at + wc.byte_len);
-      if (repost) PostReceive(index);
+      if (repost) {
+        PostReceive(index);
+      } else {
+        withheld_.push_back(index);
+      }
     }
   }
   return n > 0;

@@ -50,6 +50,8 @@ class RawPeer : public engine::Poller {
   std::optional<std::vector<uint8_t>> private_data;
   // Whether a receive is posted again when its message has been added to `received`.
   bool repost = true;
+  // Posts the receives that were not posted again, and the later ones.
+  void Repost();
   std::vector<Message> received;
   // The statuses of SENDs, READs and WRITEs, in order.
   std::vector<ibv_wc_status> sent;
@@ -90,6 +92,7 @@ class RawPeer : public engine::Poller {
   verbs::QueuePair* qp_ = nullptr;
   memory::MemoryRegion region_, receive_region_, send_region_;
   uint32_t next_send_ = 0;
+  std::vector<uint32_t> withheld_;  // receives that were not posted again
 };
 
 // A message with this header and payload.

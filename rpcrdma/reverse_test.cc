@@ -387,9 +387,9 @@ TEST_F(RawServerTest, UnknownProgramsAreUnavailable) {
 // A client that obeys nobody, at a server that calls it back.
 class RawClientTest : public MirrorTest {
  protected:
-  void Start() {
+  void Start(const ServerConfig& config = {.reverse_credits = 8}) {
     StartSimulation();
-    StartServer({.reverse_credits = 8});
+    StartServer(config);
     raw = std::make_unique<RawPeer>(&nodes[0]->worker(), managers[0].get());
     raw->Connect({nodes[1]->gid(), kTestPort});
     ASSERT_TRUE(RunUntil([this] { return raw->connected(); }));
@@ -415,10 +415,14 @@ class RawClientTest : public MirrorTest {
     raw.reset();
     MirrorTest::TearDown();
   }
+  void SendNull(uint32_t xid) {
+    raw->Send(
+        MessageOf(HeaderOf(xid), CallOf({.xid = xid, .program = kMirrorProgram, .version = 1})));
+  }
   // A forward call, which is answered.
   void CallNull() {
     raw->received.clear();
-    raw->Send(MessageOf(HeaderOf(1), CallOf({.xid = 1, .program = kMirrorProgram, .version = 1})));
+    SendNull(1);
     ASSERT_TRUE(RunUntil([this] { return raw->received.size() == 1; }));
     raw->received.clear();
   }
@@ -488,6 +492,32 @@ TEST_F(RawClientTest, MalformedRepliesFailTheirCall) {
   raw->Send(MessageOf(HeaderOf(call.xid), ReplyOf(call.xid)));
   ASSERT_TRUE(RunUntil([this] { return status.has_value(); }));
   EXPECT_TRUE(status->ok()) << *status;
+}
+
+// Replies that the client does not receive fill the send queue, which both directions share.
+TEST_F(RawClientTest, ACallThatFindsTheSendQueueFullIsSentLater) {
+  constexpr uint32_t kServerSendQueue = 512;
+  constexpr uint32_t kNulls = RawPeer::kReceives + kServerSendQueue;
+  Start({.credits = 256, .reverse_credits = 8});
+  raw->Send(MessageOf(HeaderOf(call.xid), ReplyOf(call.xid)));
+  ASSERT_TRUE(RunUntil([this] { return status.has_value(); }));
+  const Counters& counters = server->server->counters();
+  const uint64_t replies = counters.replies_sent, calls = counters.calls_sent;
+  raw->repost = false;
+  raw->sent.clear();
+  for (uint32_t sent = 1; sent <= kNulls; ++sent) {
+    SendNull(1 + sent);
+    ASSERT_TRUE(RunUntil([&] { return raw->sent.size() == sent; })) << sent;
+  }
+  ASSERT_TRUE(RunUntil([&] { return counters.replies_sent == replies + kNulls; }));
+  ASSERT_TRUE(server->server
+                  ->CallReverse(server->last_connection, {.procedure = kCallbackNull},
+                                [](const absl::Status&, const oncrpc::Reply*) {})
+                  .ok());
+  world->RunFor(sim::Simulation::kSecond / 100);
+  EXPECT_EQ(counters.calls_sent, calls);
+  raw->Repost();
+  EXPECT_TRUE(RunUntil([&] { return counters.calls_sent == calls + 1; }));
 }
 
 }  // namespace

@@ -159,15 +159,16 @@ absl::Status Server::Equip(Peer& peer) {
 }
 
 absl::Status Server::CheckRoom(const Gid& address) const {
-  if (established_ >= config_.max_connections) {
+  const size_t used = established_ + lingering_;
+  if (used >= config_.max_connections) {
     return absl::ResourceExhaustedError(
         absl::StrFormat("the limit of %d connections is reached", config_.max_connections));
   }
   const auto client = clients_.find(address);
-  const size_t of_client = client == clients_.end() ? 0 : client->second.established;
-  const size_t share = config_.max_connections_per_client != 0
-                           ? config_.max_connections_per_client
-                           : config_.max_connections - established_;
+  const size_t of_client =
+      client == clients_.end() ? 0 : client->second.established + client->second.lingering;
+  const size_t share = config_.max_connections_per_client != 0 ? config_.max_connections_per_client
+                                                               : config_.max_connections - used;
   if (of_client < share) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrFormat("its address has %d of %d connections, the most that one address may have",
@@ -357,6 +358,10 @@ void Server::RemoveGone(Group& group) {
     if (!peer->IsGone()) return false;
     by_number_.erase(peer->info.number);
     const auto client = clients_.find(peer->info.peer.address);
+    if (peer->lingers) {
+      --lingering_;
+      --client->second.lingering;
+    }
     if (--client->second.peers == 0) clients_.erase(client);
     return true;
   });
@@ -372,6 +377,7 @@ bool Server::PollPeer(Peer& peer, bool takes_calls) {
     if (peer.reverse != nullptr) role = peer.reverse->demux.get();
     busy = takes_calls ? peer.connection->Poll(*role) : peer.connection->PollSent(*role);
     busy |= peer.responder->Poll();
+    if (peer.reverse != nullptr) peer.reverse->requester->Poll();
   }
   if (peer.connection->broken() && peer.state != kEnded && peer.state != kDisconnecting) {
     BeginEnding(peer);
@@ -398,6 +404,12 @@ void Server::TakeDown(Peer& peer) {
     peer.reverse->requester->FailAll(absl::UnavailableError("the client's connection ended"));
   }
   if (peer.responder != nullptr) peer.responder->Abort();
+  if (!peer.IsGone()) {
+    // Its memory is still used: a client must not be able to multiply it by connecting again.
+    peer.lingers = true;
+    ++lingering_;
+    ++clients_[peer.info.peer.address].lingering;
+  }
   if (!peer.established) return;
   if (!peer.asked) ++counters_.connections_lost;
   if (observer_) observer_(peer.info, false);

@@ -34,12 +34,13 @@
 namespace pollux::rpcrdma {
 
 struct ServerConfig {
-  uint32_t max_connections = 1024;  // established ones
+  // Established ones, and ended ones of which a handler still holds a call.
+  uint32_t max_connections = 1024;
   // Half-open connections (REP sent, no RTU yet), at least 1. At the limit, a new one replaces the
   // oldest of the address that has the most half-open connections (cm::Manager::SetMaxHalfOpen()).
   uint32_t max_half_open = 256;
-  // Established connections per client address. 0: an address can open another connection while it
-  // has fewer than are free, so the first address gets at most half of them.
+  // The same per client address. 0: an address can open another connection while it has fewer than
+  // are free, so the first address gets at most half of them.
   uint32_t max_connections_per_client = 0;
   uint32_t credits = 32;         // 1..256: maximum credits granted to each client
   uint32_t reverse_credits = 4;  // 1..256: maximum calls to each client. RFC 8167
@@ -152,6 +153,7 @@ class Server : public engine::Poller, private StatsProvider {
     std::unique_ptr<Reverse> reverse;
     bool established = false;
     bool counted = false;  // among those of its address
+    bool lingers = false;  // ended, and counted because a handler holds a ReplyHandle
     bool asked = false;    // this side ended it
 
     // The peer can be deleted: it has ended, and no handler has a call of it.
@@ -171,6 +173,7 @@ class Server : public engine::Poller, private StatsProvider {
   struct Client {
     uint32_t peers = 0;
     uint32_t established = 0;
+    uint32_t lingering = 0;
     std::shared_ptr<BufferShare> buffers;  // of all of them, once one was established
   };
 
@@ -189,7 +192,7 @@ class Server : public engine::Poller, private StatsProvider {
   bool PollGroup(Group& group, bool takes_calls);
   bool PollPeer(Peer& peer, bool takes_calls);
   void End(Peer& peer);
-  // The peer no longer counts against the limits, and is taken down at the next poll.
+  // The peer no longer counts as established, and is taken down at the next poll.
   void BeginEnding(Peer& peer);
   void TakeDown(Peer& peer);
   void RemoveGone(Group& group);
@@ -212,6 +215,7 @@ class Server : public engine::Poller, private StatsProvider {
   std::map<const cm::Id*, Peer*> by_id_;  // those that have not been taken down
   std::map<Gid, Client> clients_;
   size_t established_ = 0;
+  size_t lingering_ = 0;
   absl::AnyInvocable<void(const ConnectionInfo&, bool)> observer_;
 };
 

@@ -35,9 +35,7 @@ Requester::Requester(engine::Worker* worker, const oncrpc::ProgramBinding* bindi
       terms_{.binding = binding,
              .call_header_bytes = oncrpc::CallHeaderBytes({.credential = config.credential}),
              .may_reduce = !oncrpc::ForbidsReduction(config.credential)},
-      plain_call_({.program = binding->program,
-                   .version = binding->version,
-                   .credential = config.credential}),
+      plain_call_(MakePlainCall()),
       window_(config.credits),
       next_xid_(worker->random().Next32()),
       by_xid_(std::bit_ceil(size_t{config.max_calls} * 4)),
@@ -52,6 +50,17 @@ Requester::Requester(engine::Worker* worker, const oncrpc::ProgramBinding* bindi
 }
 
 Requester::~Requester() { FailAll(absl::CancelledError("the client is gone")); }
+
+PlainCall Requester::MakePlainCall() const {
+  return PlainCall({.program = binding_->program,
+                    .version = binding_->version,
+                    .credential = config_.credential});
+}
+
+void Requester::Rebind() {
+  plain_calls_.Reset(terms_);
+  plain_call_ = MakePlainCall();
+}
 
 void Requester::Attach(Connection* connection, const DirectionTerms& terms, SendBuffers buffers) {
   // RFC 8797 section 4: the settings change with the connection, and what a call needs with them.

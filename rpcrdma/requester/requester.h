@@ -60,6 +60,10 @@ class Requester : public Connection::Role {
   // Since Attach().
   uint32_t replies_on_connection() const { return replies_on_connection_; }
 
+  // Call it when the contents of the binding have changed, which is allowed while no call is in
+  // progress.
+  void Rebind();
+
   // `done` is called once, not during this call. ResourceExhausted at max_calls, or if the call's
   // memory cannot be offered now; InvalidArgument if the binding does not allow the call or a
   // buffer is too small for it; AlreadyExists if the header's XID cannot be used because of an
@@ -73,6 +77,9 @@ class Requester : public Connection::Role {
   bool Cancel(const oncrpc::CallId& id);
   // Ends every unfinished call with `status`. The queue pair must be closed.
   void FailAll(const absl::Status& status);
+  // Sends the waiting calls that can be sent. Needed if the send queue is shared with a Responder:
+  // OnSent() does not tell when that one's work requests make room.
+  void Poll() { SendWaiting(); }
 
   uint32_t outstanding() const { return window_.outstanding(); }
   uint32_t waiting() const { return waiting_count_; }
@@ -160,6 +167,7 @@ class Requester : public Connection::Role {
   // The RPC header that is sent with the call, and the terms that follow from it.
   oncrpc::CallHeader HeaderOf(const Slot& slot) const;
   CallTerms TermsOf(const oncrpc::CallRequest& request) const;
+  PlainCall MakePlainCall() const;
   // Finds a call that was sent on this connection.
   Slot* FindXid(uint32_t xid) const;
   // The i-th waiting call.
@@ -198,7 +206,7 @@ class Requester : public Connection::Role {
   Counters* counters_;
   Connection* connection_ = nullptr;
   CallTerms terms_;
-  PlainCalls plain_calls_;  // under terms_
+  PlainCalls plain_calls_;  // under terms_; this and plain_call_ have copies of the binding
   PlainCall plain_call_;
   bool invalidatable_ = false;
   bool given_up_ = false;  // the connection was given up for silence

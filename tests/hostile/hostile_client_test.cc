@@ -289,6 +289,30 @@ TEST_F(HostileClientTest, MaxConnectionsPerClientLimitsOneAddress) {
   EXPECT_TRUE(RunUntil([this] { return counters().connections_refused == 1; }));
 }
 
+// They keep their memory.
+TEST_F(HostileClientTest, EndedConnectionsWithHeldCallsCountTowardsTheLimit) {
+  constexpr uint32_t kLimit = 4;
+  StartSimulation();
+  StartServer({.max_connections = kLimit});
+  for (int i = 0; i < 50; ++i) {
+    RawPeer peer(&nodes[0]->worker(), managers[0].get());
+    peer.Connect({nodes[1]->gid(), kTestPort});
+    ASSERT_TRUE(RunUntil([&] { return peer.connected() || peer.ended(); }));
+    if (!peer.connected()) continue;
+    const size_t held = server->held.size();
+    peer.Send(MessageOf(HeaderOf(), MirrorCall(kHold)));
+    ASSERT_TRUE(RunUntil([&] { return server->held.size() > held; }));
+    peer.Disconnect();
+    ASSERT_TRUE(RunUntil([&] { return peer.ended(); }));
+  }
+  EXPECT_LE(server->server->connections(), kLimit);
+  EXPECT_GT(counters().connections_refused, 0u);
+  server->AnswerHeld();
+  ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 0; }));
+  hostile = NewPeer();
+  ExpectServed();
+}
+
 // Two that were let in while there was one place: it is the first's to be established.
 TEST_F(HostileClientTest, TheLimitIsCheckedAgainWhenAConnectionIsEstablished) {
   StartSimulation();
