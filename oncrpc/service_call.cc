@@ -40,9 +40,9 @@ void ServiceCall::Deny(AuthStatus status) {
 void ServiceCall::Send(const ReplyHeader& header, std::vector<uint8_t> message,
                        size_t result_bytes) {
   message.resize(EmitReply(header, absl::MakeSpan(message)) + result_bytes);
-  // Replies wait to be sent, and the space for a list is many times the size of most lists.
-  message.shrink_to_fit();
-  reply_.Send(std::move(message));
+  // A copy has no spare capacity. Replies wait to be sent, and the space for a list is many times the
+  // size of most lists.
+  reply_.Send(std::vector<uint8_t>(message));
 }
 
 RecordHandler HandlerOf(const ServiceProgram& program,
