@@ -281,8 +281,11 @@ POLLUX_EXPORT int pollux_rdma_accept(rdma_cm_id* id, rdma_conn_param* param) {
   if (Runtime::IsCopy()) return -1;
   if (id->ps == RDMA_PS_TCP && IsTooMuch(param)) return Failed(EINVAL);
   if (Accept(Of(id), param) != 0) return -1;
-  // Of an answered SIDR_REQ nothing more is heard.
-  return id->ps == RDMA_PS_UDP ? 0 : Complete(Of(id));
+  if (id->ps != RDMA_PS_UDP) return Complete(Of(id));
+  // No event follows the reply to a SIDR_REQ. As librdmacm: the request's own event is
+  // acknowledged, or destroying the listener would wait for it.
+  if (Of(id)->sync != nullptr) AcknowledgeLast(Of(id));
+  return 0;
 }
 
 POLLUX_EXPORT int pollux_rdma_reject(rdma_cm_id* id, const void* data, uint8_t length) {

@@ -342,6 +342,27 @@ TEST_F(CmEventsTest, ARequestOfASynchronousListenerHasAChannelOfItsOwn) {
   for (rdma_cm_id* id : {requested, listener}) EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
+TEST_F(CmEventsTest, ASynchronousDatagramListenerMayBeDestroyedBeforeItsAcceptedRequest) {
+  rdma_cm_id *listener = nullptr, *asker = nullptr, *request = nullptr;
+  ASSERT_EQ(rdma_create_id(nullptr, &listener, nullptr, RDMA_PS_UDP), 0);
+  ASSERT_EQ(Bind(listener, kAddressOfOne, kPort + 1), 0);
+  ASSERT_EQ(rdma_listen(listener, 1), 0);
+  ASSERT_EQ(rdma_create_id(nullptr, &asker, nullptr, RDMA_PS_UDP), 0);
+  Ipv4Address address(kAddressOfOne, kPort + 1);
+  ASSERT_EQ(rdma_resolve_addr(asker, nullptr, address.get(), kResolveTimeoutMs), 0);
+  ASSERT_EQ(rdma_resolve_route(asker, kResolveTimeoutMs), 0);
+  ASSERT_EQ(rdma_migrate_id(asker, others_), 0);
+  rdma_conn_param param{};
+  param.qp_num = 0x123;  // for the reply: the request has no queue pair
+  ASSERT_EQ(rdma_connect(asker, &param), 0);
+  ASSERT_EQ(rdma_get_request(listener, &request), 0) << std::strerror(errno);
+  EXPECT_NE(request->event, nullptr);
+  ASSERT_EQ(rdma_accept(request, &param), 0) << std::strerror(errno);
+  EXPECT_EQ(request->event, nullptr);
+  AwaitEvent(others_, RDMA_CM_EVENT_ESTABLISHED);
+  for (rdma_cm_id* id : {listener, request, asker}) EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
 TEST_F(CmEventsTest, MigratingToTheSameChannelKeepsTheOrderOfEvents) {
   rdma_cm_id* ids[2] = {};
   Ipv4Address address(kAddressOfOne, kPort);
