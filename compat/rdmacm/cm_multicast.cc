@@ -5,6 +5,7 @@
 #include "compat/rdmacm/cm_address.h"
 #include "compat/rdmacm/cm_id.h"
 #include "compat/verbs/error_number.h"
+#include "compat/verbs/queue_pair.h"
 
 namespace pollux::compat {
 namespace {
@@ -50,8 +51,8 @@ POLLUX_EXPORT int pollux_rdma_leave_multicast(rdma_cm_id* id, sockaddr* address)
   ScopedWorkerOwnership owned(mine->runtime);
   const absl::Status status = owned.manager().LeaveMulticast(mine->native, group->address);
   const bool was_joined = mine->groups.erase(group->address) != 0;
-  if (const Qp* const member = MemberOf(*mine); was_joined && member != nullptr) {
-    owned.worker().DetachMulticast(member->native, group->address).IgnoreError();  // may be already
+  if (Qp* const member = MemberOf(*mine); was_joined && member != nullptr) {
+    DetachFromGroup(owned, member, group->address).IgnoreError();  // may be already
   }
   Of(id->channel)->events.RemoveIf([&](const std::unique_ptr<CmEvent>& event) {
     return event->owner == mine && IsAboutGroup(*event) && GroupOf(*event) == group->address;

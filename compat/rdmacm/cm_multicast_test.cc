@@ -13,12 +13,14 @@
 #include <vector>
 
 #include "compat/rdmacm/cm_peer_for_test.h"
+#include "compat/runtime/runtime.h"
 #include "compat/runtime/settings.h"
 
 namespace pollux::compat {
 namespace {
 
 constexpr char kGroup[] = "239.1.2.3";
+constexpr uint32_t kGroupNumber = 0xEF010203;
 
 class CmMulticastTest : public testing::Test {
  protected:
@@ -56,6 +58,15 @@ class CmMulticastTest : public testing::Test {
       EXPECT_EQ(ibv_attach_mcast(id_->qp, &gid, 0), 0);
     }
     return detached == 0;
+  }
+  // Whether the port's interface is in the group; it is as it was when this returns.
+  static bool IsJoined() {
+    Runtime* const runtime = *Runtime::Get();
+    const Gid group = Gid::FromIpv4(kGroupNumber);
+    const ScopedWorkerOwnership owned(runtime);
+    if (!runtime->device().LeaveMulticast(group).ok()) return false;
+    EXPECT_TRUE(runtime->device().JoinMulticast(group).ok());
+    return true;
   }
   int Join() { return rdma_join_multicast(id_, group_.get(), this); }
   void ExpectJoined() {
@@ -98,6 +109,23 @@ TEST_F(CmMulticastTest, AQueuePairCreatedDuringTheJoinIsAttachedWhenTheEventIsTa
     ASSERT_EQ(rdma_leave_multicast(id_, group_.get()), 0);
     EXPECT_FALSE(IsAttached());
     rdma_destroy_qp(id_);
+  }
+}
+
+TEST_F(CmMulticastTest, AnAttachedQueuePairKeepsTheInterfaceInTheGroup) {
+  const ibv_gid gid = GroupGid();
+  for (const bool detached : {true, false}) {
+    ASSERT_EQ(MakeDatagramQp(), 0) << std::strerror(errno);
+    EXPECT_FALSE(IsJoined());
+    ASSERT_EQ(ibv_attach_mcast(id_->qp, &gid, 0), 0);
+    ASSERT_EQ(ibv_attach_mcast(id_->qp, &gid, 0), 0) << "without effect";
+    EXPECT_TRUE(IsJoined());
+    if (detached) {
+      EXPECT_EQ(ibv_detach_mcast(id_->qp, &gid, 0), 0);
+      EXPECT_FALSE(IsJoined());
+    }
+    rdma_destroy_qp(id_);
+    EXPECT_FALSE(IsJoined());
   }
 }
 

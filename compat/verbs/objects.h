@@ -99,6 +99,8 @@ struct Qp : ibv_qp_ex {
   CmIdBase* connection = nullptr;
   WorkRequestChain chain;
   UnackedEvents async_events_given;
+  // The groups that the interface has joined for ibv_attach_mcast(3), and on which VLAN.
+  std::map<Gid, uint16_t> groups;
 };
 
 inline Context* Of(ibv_context* context) { return static_cast<Context*>(verbs_get_ctx(context)); }

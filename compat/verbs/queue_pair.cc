@@ -195,6 +195,11 @@ void EndUses(verbs::QueuePair* qp) {
   if (qp->srq() != nullptr) --qp->srq()->use_count;
 }
 
+void LeaveGroup(ScopedWorkerOwnership& owned, const Gid& group, uint16_t vlan) {
+  transport::PollContext context = owned.worker().poll_context();
+  owned.interface().LeaveMulticast(group, context, vlan).IgnoreError();  // it was joined
+}
+
 // In a copy the native one stays: what the worker would send to the peer at its end takes frames
 // that are the other process's.
 absl::Status EndNative(ScopedWorkerOwnership& owned, Qp* qp) {
@@ -208,6 +213,8 @@ absl::Status EndNative(ScopedWorkerOwnership& owned, Qp* qp) {
   if (!status.ok()) return status;
   owned.deferred_ah_destroy().RemoveSender(qp->native);
   owned.deferred_ah_destroy().Sweep(owned.worker());
+  for (const auto& [group, vlan] : qp->groups) LeaveGroup(owned, group, vlan);
+  qp->groups.clear();
   // Providers of adapters remove all, that of rxe nothing. Programs count on the end of what they
   // have sent when they close at the peer's word; what they have received they answer by a new
   // receive, on a queue pair whose memory they have freed (libfabric).
@@ -278,7 +285,47 @@ absl::Status FindPeer(const ibv_qp& qp, const ibv_qp_attr& attr, int mask) {
   return owned.worker().DestroyAh(*peer);
 }
 
+Gid ToGid(const ibv_gid& gid) {
+  Gid group;
+  std::copy(std::begin(gid.raw), std::end(gid.raw), group.raw.begin());
+  return group;
+}
+
+// The call names no VLAN: that of the address from which the port sends to the group.
+uint16_t VlanFor(const ip::Interface& interface, const Gid& group) {
+  const absl::StatusOr<uint8_t> source = interface.SourceIndex(group);
+  return source.ok() ? interface.GidVlan(*source) : kNoVlan;
+}
+
+// Adapters receive a group's frames only after the interface has joined it, and snooping switches
+// forward them only after a membership report.
+absl::Status AttachToGroup(ScopedWorkerOwnership& owned, Qp* qp, const Gid& group) {
+  absl::Status status = owned.worker().AttachMulticast(qp->native, group);
+  if (!status.ok() || qp->groups.contains(group)) return status;
+  const uint16_t vlan = VlanFor(owned.interface(), group);
+  transport::PollContext context = owned.worker().poll_context();
+  status = owned.interface().JoinMulticast(group, context, vlan);
+  if (!status.ok()) {
+    owned.worker().DetachMulticast(qp->native, group).IgnoreError();  // it is attached
+    return status;
+  }
+  qp->groups[group] = vlan;
+  owned.Poll();  // sends the report
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status DetachFromGroup(ScopedWorkerOwnership& owned, Qp* qp, const Gid& group) {
+  // It may be detached already: CM detaches the queue pair of an identifier that leaves the group.
+  const absl::Status status = owned.worker().DetachMulticast(qp->native, group);
+  if (const auto joined = qp->groups.find(group); joined != qp->groups.end()) {
+    LeaveGroup(owned, group, joined->second);
+    qp->groups.erase(joined);
+    owned.Poll();  // sends the report
+  }
+  return status;
+}
 
 POLLUX_EXPORT ibv_qp* pollux_ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   Qp* qp = CreateQp(pd, init, 0);
@@ -338,18 +385,14 @@ POLLUX_EXPORT int pollux_ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint
 
 POLLUX_EXPORT int pollux_ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
   if (Runtime::IsCopy()) return ENODEV;
-  Gid group;
-  std::copy(std::begin(gid->raw), std::end(gid->raw), group.raw.begin());
   ScopedWorkerOwnership owned(Of(qp)->owner->runtime);
-  return ErrorNumber(owned.worker().AttachMulticast(Of(qp)->native, group));
+  return ErrorNumber(AttachToGroup(owned, Of(qp), ToGid(*gid)));
 }
 
 POLLUX_EXPORT int pollux_ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
   if (Runtime::IsCopy()) return ENODEV;
-  Gid group;
-  std::copy(std::begin(gid->raw), std::end(gid->raw), group.raw.begin());
   ScopedWorkerOwnership owned(Of(qp)->owner->runtime);
-  const absl::Status status = owned.worker().DetachMulticast(Of(qp)->native, group);
+  const absl::Status status = DetachFromGroup(owned, Of(qp), ToGid(*gid));
   return absl::IsNotFound(status) ? EINVAL : ErrorNumber(status);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/status/status.h"
 #include "compat/verbs/objects.h"
 
 namespace pollux::compat {
@@ -16,6 +17,9 @@ Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops);
 // The `send_ops` of a queue pair with these attributes. Nothing, with errno EOPNOTSUPP, if they ask
 // for an operation or a feature that is not implemented.
 std::optional<uint64_t> SendOpsOf(const ibv_qp_init_attr_ex& init);
+// Detaches the queue pair from the group, and ends the membership of the interface that
+// ibv_attach_mcast(3) began. Errors as Worker::DetachMulticast().
+absl::Status DetachFromGroup(ScopedWorkerOwnership& owned, Qp* qp, const Gid& group);
 // As ibv_destroy_qp: 0 or an errno. Not during a ScopedWorkerOwnership.
 int DestroyQp(Qp* qp);
 
