@@ -507,7 +507,7 @@ TEST_F(RawClientTest, ACallThatFindsTheSendQueueFullIsSentLater) {
   raw->sent.clear();
   for (uint32_t sent = 1; sent <= kNulls; ++sent) {
     SendNull(1 + sent);
-    ASSERT_TRUE(RunUntil([&] { return raw->sent.size() == sent; })) << sent;
+    ASSERT_TRUE(RunUntil([&] { return raw->sent.size() >= sent; })) << sent;
   }
   ASSERT_TRUE(RunUntil([&] { return counters.replies_sent == replies + kNulls; }));
   ASSERT_TRUE(server->server

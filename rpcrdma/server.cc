@@ -165,11 +165,12 @@ absl::Status Server::CheckRoom(const Gid& address) const {
         absl::StrFormat("the limit of %d connections is reached", config_.max_connections));
   }
   const auto client = clients_.find(address);
-  const size_t of_client =
-      client == clients_.end() ? 0 : client->second.established + client->second.lingering;
+  const size_t of_client = client == clients_.end() ? 0 : client->second.established;
+  const size_t lingering_of_client = client == clients_.end() ? 0 : client->second.lingering;
   const size_t share = config_.max_connections_per_client != 0 ? config_.max_connections_per_client
                                                                : config_.max_connections - used;
-  if (of_client < share) return absl::OkStatus();
+  // As many again may linger: a client whose call hangs in a handler must be able to connect again.
+  if (of_client < share && of_client + lingering_of_client < 2 * share) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrFormat("its address has %d of %d connections, the most that one address may have",
                       of_client, config_.max_connections));

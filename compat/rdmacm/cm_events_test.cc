@@ -353,10 +353,7 @@ TEST_F(CmEventsTest, ASynchronousDatagramListenerMayBeDestroyedBeforeItsAccepted
   ASSERT_EQ(rdma_resolve_route(asker, kResolveTimeoutMs), 0);
   ASSERT_EQ(rdma_migrate_id(asker, others_), 0);
   rdma_conn_param param{};
-<<<<<<< HEAD
-=======
   param.qp_num = 0x123;  // for the reply: the request has no queue pair
->>>>>>> 3d5af8e1
   ASSERT_EQ(rdma_connect(asker, &param), 0);
   ASSERT_EQ(rdma_get_request(listener, &request), 0) << std::strerror(errno);
   EXPECT_NE(request->event, nullptr);
