@@ -89,9 +89,10 @@ std::string WorkerText(const Json& worker, bool all, const Json* before, double 
   const uint64_t number = NumberField(worker, "worker");
   const Json& core = PartField(worker, "core");
   std::string text =
-      absl::StrFormat("\nworker %u: CPU %u, busy %.1f %%, %u connections, %u queue pairs\n", number,
-                      NumberField(core, "cpu"), BusyShare(core, was("core")),
-                      NumberField(core, "connections"), NumberField(core, "queue_pairs"));
+      absl::StrFormat("\nworker %u: CPU %u, busy %.1f %%%s, %u connections, %u queue pairs\n",
+                      number, NumberField(core, "cpu"), BusyShare(core, was("core")),
+                      before == nullptr ? " since its start" : "", NumberField(core, "connections"),
+                      NumberField(core, "queue_pairs"));
   const Json& ports = PartField(worker, "ports");
   const Json* const ports_before = was("ports");
   for (size_t i = 0; i < ports.size(); ++i) {

@@ -62,7 +62,8 @@ TEST(StatTextTest, RatesSinceTheLastSampleAreShown) {
   const Json now = Process(3'000, 600'000'000, 4'000'000'000);
   const std::string text = StatText(now, false, &before, 2.0);
   EXPECT_TRUE(Has(text, "sent_pkts  3,000  (1000 a second)")) << text;
-  EXPECT_TRUE(Has(text, "busy 5.0 %")) << text;
+  EXPECT_TRUE(Has(text, "busy 5.0 %,")) << text;
+  EXPECT_TRUE(Has(StatText(now, false), "% since its start,"));
 }
 
 TEST(StatTextTest, EachCoreOfAProcessIsShown) {

@@ -123,9 +123,10 @@ class TableMaker {
   double Drops(const Json& port, const Json* before) {
     double all = 0;
     for (const auto& [name, value] : port.items()) {
-      if (!absl::StartsWith(name, "drops/")) continue;
+      const bool missed = name == "device/rx_missed";
+      if (!missed && !absl::StartsWith(name, "drops/")) continue;
       const double rate = Growth(port, before, name, seconds_);
-      drops_[name.substr(6)] += rate;
+      drops_[missed ? "missed by the device" : name.substr(6)] += rate;
       all += rate;
     }
     return all;

@@ -48,6 +48,7 @@ Json Snapshot(uint64_t n) {
                {"rcvd_bytes", n * 10},
                {"retransmitted_pkts", n},
                {"retransmitted_responses", n},
+               {"device/rx_missed", n},
                {"drops/no_buffer", n * 2},
                {"drops/bad_icrc", 7u}}}}}}},
          {"connections",
@@ -84,6 +85,7 @@ TEST(TopTest, CoresAndPortsAreShownWithTheirRates) {
   EXPECT_TRUE(Shows(view, "process  worker  CPU  busy %  port  out/s  in/s  out B/s")) << view;
   EXPECT_TRUE(Shows(view, "4711       0    1    50.0  eth0   100k   100     100M")) << view;
   EXPECT_TRUE(Shows(view, "drops by reason:  no_buffer 200/s")) << view;
+  EXPECT_TRUE(Shows(view, "missed by the device 100/s")) << view;
   EXPECT_FALSE(Shows(view, "bad_icrc")) << "it has not grown";
 }
 

@@ -89,7 +89,8 @@ bool WorkerStats::CollectPort(const StatsQuery& query, Stats* stats) const {
   }
   stats->Set("path_mtu", uint64_t{128u << interface.active_mtu()});
   TellCounters(port.counters, stats);
-  stats->Count("link_downed", port.link_watch.downed());
+  // Every worker of a port watches its link, and readers add up what the workers tell.
+  stats->Count("link_downed", worker_.config_.index == 0 ? port.link_watch.downed() : 0);
   interface.counters().Visit(
       [&](std::string_view name, uint64_t value) { stats->Count(name, value); });
   return true;
