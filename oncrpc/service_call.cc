@@ -40,8 +40,8 @@ void ServiceCall::Deny(AuthStatus status) {
 void ServiceCall::Send(const ReplyHeader& header, std::vector<uint8_t> message,
                        size_t result_bytes) {
   message.resize(EmitReply(header, absl::MakeSpan(message)) + result_bytes);
-  // A copy has no spare capacity. Replies wait to be sent, and the space for a list is many times the
-  // size of most lists.
+  // A copy has no spare capacity. Replies wait to be sent, and the space for a list is many times
+  // the size of most lists.
   reply_.Send(std::vector<uint8_t>(message));
 }
 
