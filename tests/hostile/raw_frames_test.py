@@ -45,6 +45,19 @@ class HostileFramesTest(Victim):
                 changed += self.random.randbytes(self.random.randrange(1, 1500))
             yield bytes(changed)
 
+    def sealed_mutations(self, rounds):
+        """Yields packets of new connections with bytes changed before the ICRC was computed; other
+        mutations are dropped for their ICRC."""
+        for _ in range(rounds):
+            connection = self.hostile.connect(self.service_port)
+            for packet in self.packets(connection):
+                changed = bytearray(packet)
+                for _ in range(self.random.randrange(1, 4)):
+                    # Not the queue pair number and the PSN, which would make the rest unseen.
+                    at = self.random.choice([0, 1, 8, *range(12, len(changed))])
+                    changed[at] = self.random.getrandbits(8)
+                yield self.path.roce(bytes(changed))
+
     def packets(self, connection):
         """Yields packets of each operation to an existing queue pair."""
         to, psn = connection.remote_qpn, connection.psn
@@ -67,24 +80,37 @@ class HostileFramesTest(Victim):
 
     def test_service_survives_any_opcode_to_any_queue_pair(self):
         """Sends all 256 opcodes to a connection's queue pair, to another number, to queue pairs 0
-        and 1, and to the multicast queue pair."""
-        connection = self.hostile.connect(self.service_port)
-        targets = (connection.remote_qpn, connection.remote_qpn ^ 0x800, 0, 1, 0xFFFFFF)
-        self.send_all(
-            self.path.roce(wire.bth(opcode, qpn, connection.psn, pad=pad) + bytes(length))
-            for opcode in range(256) for qpn in targets
-            for pad, length in ((0, 0), (3, 4), (3, 0)))
+        and 1, and to the multicast queue pair. The first packet that a connection refuses ends it,
+        so each opcode of RC has one of its own."""
+        def frames():
+            connection = self.hostile.connect(self.service_port)
+            for opcode in range(256):
+                if opcode < 0x20:
+                    connection = self.hostile.connect(self.service_port)
+                other = connection.remote_qpn ^ 0x800
+                for qpn in (other, 0, 1, 0xFFFFFF, connection.remote_qpn):
+                    for pad, length in ((0, 0), (3, 4), (3, 0)):
+                        yield self.path.roce(wire.bth(opcode, qpn, connection.psn, pad=pad)
+                                             + bytes(length))
+
+        self.send_all(frames())
 
     def test_service_survives_invalid_lengths_of_every_operation(self):
-        frames = []
-        for number in range(4):
-            connection = self.hostile.connect(self.service_port)
-            for packet in self.packets(connection):
-                for length in (0, 4, 11, 12, 13, 15, 16, 20, 27, 28, 31, 4096):
-                    frames.append(self.path.roce(packet[:length] if number % 2 else
-                                                 packet[:12] + bytes(max(0, length - 12))))
-                frames.append(self.path.roce(packet + bytes(3000)))
-        self.send_all(frames)
+        """Cuts off packets, and makes them too long. A connection takes only one packet with the
+        PSN that it expects, so each packet has a connection of its own."""
+        count = len([*self.packets(self.hostile.connect(self.service_port))])
+
+        def frames():
+            for number in range(count):
+                for change in (lambda packet: packet[:11], lambda packet: packet[:12],
+                               lambda packet: packet[:16], lambda packet: packet[:28],
+                               lambda packet: packet[:-4], lambda packet: packet + bytes(3000)):
+                    connection = self.hostile.connect(self.service_port)
+                    packet = [*self.packets(connection)][number]
+                    yield self.path.roce(change(packet))
+                    connection.disconnect()
+
+        self.send_all(frames())
 
     def test_bad_icrc_changes_nothing(self):
         """Checks that the connection keeps working, too."""
@@ -114,18 +140,19 @@ class HostileFramesTest(Victim):
     def test_service_survives_guessed_keys_and_addresses(self):
         """Checks that no guess of a key does harm; each guess may end its connection."""
         frames = []
-        for _ in range(15):
+        for number in range(45):
             connection = self.hostile.connect(self.service_port)
-            for opcode in (wire.RC_WRITE_ONLY, wire.RC_READ_REQUEST, wire.RC_FETCH_ADD):
-                address = self.random.choice([0, 1, 0x1000, (1 << 64) - 1, 1 << 63,
-                                              self.random.getrandbits(47)])
-                key = self.random.choice([0, 1, 0xFFFFFFFF, self.random.getrandbits(32)])
-                length = self.random.choice([0, 1, 8, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
-                more = (struct.pack("!QIQQ", address, key, 1, 1) if opcode == wire.RC_FETCH_ADD
-                        else wire.reth(address, key, length))
-                data = bytes(64) if opcode == wire.RC_WRITE_ONLY else b""
-                frames.append(self.path.roce(
-                    wire.bth(opcode, connection.remote_qpn, connection.psn, True) + more + data))
+            opcode = (wire.RC_WRITE_ONLY, wire.RC_READ_REQUEST, wire.RC_FETCH_ADD)[number % 3]
+            address = self.random.choice([0, 8, 0x1000, (1 << 64) - 8, 1 << 63,
+                                          self.random.getrandbits(44) << 3])
+            key = self.random.choice([0, 1, 0xFFFFFFFF, self.random.getrandbits(32)])
+            data = bytes(64) if opcode == wire.RC_WRITE_ONLY else b""
+            # A WRITE of another length than its packet's is refused before its key is looked at.
+            length = len(data) or self.random.choice([0, 1, 8, 0x7FFFFFFF, 0x80000000])
+            more = (struct.pack("!QIQQ", address, key, 1, 1) if opcode == wire.RC_FETCH_ADD
+                    else wire.reth(address, key, length))
+            frames.append(self.path.roce(
+                wire.bth(opcode, connection.remote_qpn, connection.psn, True) + more + data))
         self.send_all(frames)
 
     def test_clients_survive_spoofed_packets(self):
@@ -142,6 +169,7 @@ class HostileFramesTest(Victim):
         good = [self.path.roce(packet) for packet in self.packets(connection)]
         good.append(self.path.datagram(0x10, 1, body))
         self.send_all(changed for frame in good for changed in self.mutations(frame, 200))
+        self.send_all(self.sealed_mutations(20))
 
     def noise(self):
         """Yields frames of protocols other than RoCE, valid ones among them, and RoCE frames with

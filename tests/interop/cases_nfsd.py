@@ -234,15 +234,15 @@ def nfsd_ids(bench):
         served.guest(f"""cd {MOUNT_POINT}
             {user} sh -c 'echo text >users; umask 077; mkdir mine; echo secret >mine/file'
             echo text >roots
-            ! ls private
-            ! {user} ls private
+            ! ls private || exit 1
+            ! {user} ls private || exit 1
             {user} ls group
-            ! {user} chown 5 users
-            ! {user} chmod 0 roots
-            ! cat mine/file
+            ! {user} chown 5 users || exit 1
+            ! {user} chmod 0 roots || exit 1
+            ! cat mine/file || exit 1
             {user} chmod 0400 users
             {user} sh -c 'exec 3>kept; chmod 0400 kept; echo text >&3; exec 3>&-'
-            ! {user} sh -c 'echo more >>users'""")
+            ! {user} sh -c 'echo more >>users' || exit 1""")
     for name, owner in (("users", USER), ("roots", 65534), ("mine", USER), ("kept", USER)):
         found = (served.root / name).stat()
         need((found.st_uid, found.st_gid) == (owner, owner), f"{name} is {found.st_uid}'s")
@@ -262,8 +262,8 @@ def nfsd_full(bench):
         served = Served(bench, export=small)
         with mounted(served):
             served.guest(f"""cd {MOUNT_POINT}
-                ! dd if=/dev/urandom of=large bs=64k count=100 conv=fsync 2>why
-                ! dd if=/dev/urandom of=large bs=64k count=100 conv=fsync 2>/tmp/why
+                ! dd if=/dev/urandom of=large bs=64k count=100 conv=fsync 2>why || exit 1
+                ! dd if=/dev/urandom of=large bs=64k count=100 conv=fsync 2>/tmp/why || exit 1
                 grep 'No space left' /tmp/why
                 rm large
                 head -c 1000000 /dev/urandom >fits

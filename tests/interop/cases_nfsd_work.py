@@ -34,7 +34,7 @@ def names(served, removed="many"):
         rm -r {removed}
         test ! -e {removed}
         echo text >{name}
-        ! echo text >{name}x
+        ! echo text >{name}x || exit 1
         ln {name} hard
         ln -s {name} soft
         test "$(cat soft)" = text
@@ -43,11 +43,11 @@ def names(served, removed="many"):
         mkdir -p one/two
         mv {name} one/two/three
         mv one/two other
-        ! rmdir other
+        ! rmdir other || exit 1
         echo new >new
         mv -T new other/three
         mkfifo fifo
-        ! mkdir fifo
+        ! mkdir fifo || exit 1
         rm fifo soft""")
     need(set(os.listdir(served.root)) == {"hard", "one", "other", *entries} - {removed},
          f"{os.listdir(served.root)}")

@@ -46,7 +46,9 @@ TEST(StatTextTest, OnlyNonzeroCountersAreShown) {
   const Json process = Process(12'345, 500'000'000, 2'000'000'000);
   const std::string text = StatText(process, false);
   EXPECT_TRUE(Has(text, "process 4711, pollux-4711\n")) << text;
-  EXPECT_TRUE(Has(text, "worker 0: CPU 1, busy 50.0 %, 3 connections, 1 queue pairs")) << text;
+  EXPECT_TRUE(
+      Has(text, "worker 0: CPU 1, busy 50.0 % since its start, 3 connections, 1 queue pairs"))
+      << text;
   EXPECT_FALSE(Has(text, "ring drops")) << text;
   EXPECT_TRUE(Has(text, "port 0/1 wire0, MAC 02:00:00:00:00:01, path MTU 1024")) << text;
   EXPECT_TRUE(Has(text, "  192.0.2.1\n")) << text;
