@@ -195,9 +195,8 @@ void EndUses(verbs::QueuePair* qp) {
   if (qp->srq() != nullptr) --qp->srq()->use_count;
 }
 
-void LeaveGroup(ScopedWorkerOwnership& owned, const Gid& group, uint16_t vlan) {
-  transport::PollContext context = owned.worker().poll_context();
-  owned.interface().LeaveMulticast(group, context, vlan).IgnoreError();  // it was joined
+void LeaveGroup(const Qp& qp, const Gid& group, uint16_t vlan) {
+  qp.owner->runtime->device().LeaveMulticast(group, vlan).IgnoreError();  // it was joined
 }
 
 // In a copy the native one stays: what the worker would send to the peer at its end takes frames
@@ -213,7 +212,7 @@ absl::Status EndNative(ScopedWorkerOwnership& owned, Qp* qp) {
   if (!status.ok()) return status;
   owned.deferred_ah_destroy().RemoveSender(qp->native);
   owned.deferred_ah_destroy().Sweep(owned.worker());
-  for (const auto& [group, vlan] : qp->groups) LeaveGroup(owned, group, vlan);
+  for (const auto& [group, vlan] : qp->groups) LeaveGroup(*qp, group, vlan);
   qp->groups.clear();
   // Providers of adapters remove all, that of rxe nothing. Programs count on the end of what they
   // have sent when they close at the peer's word; what they have received they answer by a new
@@ -303,8 +302,7 @@ absl::Status AttachToGroup(ScopedWorkerOwnership& owned, Qp* qp, const Gid& grou
   absl::Status status = owned.worker().AttachMulticast(qp->native, group);
   if (!status.ok() || qp->groups.contains(group)) return status;
   const uint16_t vlan = VlanFor(owned.interface(), group);
-  transport::PollContext context = owned.worker().poll_context();
-  status = owned.interface().JoinMulticast(group, context, vlan);
+  status = qp->owner->runtime->device().JoinMulticast(group, vlan);
   if (!status.ok()) {
     owned.worker().DetachMulticast(qp->native, group).IgnoreError();  // it is attached
     return status;
@@ -320,7 +318,7 @@ absl::Status DetachFromGroup(ScopedWorkerOwnership& owned, Qp* qp, const Gid& gr
   // It may be detached already: CM detaches the queue pair of an identifier that leaves the group.
   const absl::Status status = owned.worker().DetachMulticast(qp->native, group);
   if (const auto joined = qp->groups.find(group); joined != qp->groups.end()) {
-    LeaveGroup(owned, group, joined->second);
+    LeaveGroup(*qp, group, joined->second);
     qp->groups.erase(joined);
     owned.Poll();  // sends the report
   }

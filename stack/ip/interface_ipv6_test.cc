@@ -236,7 +236,6 @@ TEST_F(InterfaceIpv6Test, AnswersSolicitationsAndLearnsFromThem) {
   }
 }
 
-// As a worker's that shares the addresses with one that answers.
 // A switch may replace a group's MAC address by a member's (RFC 6085).
 TEST_F(InterfaceIpv6Test, AnswersSolicitationsOfItsGroupSentToItsOwnMac) {
   Settle();
@@ -249,6 +248,7 @@ TEST_F(InterfaceIpv6Test, AnswersSolicitationsOfItsGroupSentToItsOwnMac) {
   EXPECT_TRUE(link_.sent.empty());
 }
 
+// As a worker's that shares the addresses with one that answers.
 class ListeningInterfaceTest : public InterfaceIpv6Test {
  protected:
   ListeningInterfaceTest() : InterfaceIpv6Test(/*answers=*/false) {}

@@ -104,7 +104,7 @@ void TakeAddress(const nlmsghdr& message, uint32_t index, ip::KernelState* state
 // A prefix is on the link if a route says so (RFC 5942 section 4): a router may announce one that
 // is not, and an address may have been given without its route. Without any route on the interface,
 // as in a VRF, whose table is not read, the addresses alone tell.
-void OnlyRoutedPrefixes(ip::KernelState* state) {
+void NarrowUnroutedPrefixes(ip::KernelState* state) {
   if (state->routes.empty()) return;
   for (InterfaceAddress& own : state->addresses) {
     if (own.address.IsLinkLocal()) continue;
@@ -229,7 +229,7 @@ absl::Status KernelInterface::ReadState(ip::KernelState* state) {
         requests_.Ask(routes, [&](const nlmsghdr& message) { TakeRoute(message, index_, state); });
     if (!status.ok()) return status;
   }
-  OnlyRoutedPrefixes(state);
+  NarrowUnroutedPrefixes(state);
   return absl::OkStatus();
 }
 

@@ -429,7 +429,6 @@ TEST_F(WorkerTurnsTest, FramesRefusedByTheLinkAreSentLater) {
   PollUntilCompleted(a_, kSmallPairs);
 }
 
-// Four times as long as those of the others.
 // Switches and neighbours may have forgotten this host.
 TEST_F(WorkerTurnsTest, ThisHostAnnouncesItselfWhenItsLinkComesUp) {
   bool up = true;
@@ -451,6 +450,7 @@ TEST_F(WorkerTurnsTest, ThisHostAnnouncesItselfWhenItsLinkComesUp) {
   EXPECT_FALSE(b_.link.incoming.empty());
 }
 
+// Four times as long as those of the others.
 class WorkerTurnsOfLongPacketsTest : public WorkerTurnsTest {
  protected:
   static constexpr uint32_t kPackets = kBulk / 4096;
