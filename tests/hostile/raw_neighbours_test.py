@@ -74,7 +74,11 @@ class HostileNeighboursTest(Victim):
         self.check_calls_during(burst)
         self.assertEqual(self.led_away, 0)
 
-    def test_address_conflicts_are_logged_at_a_limited_rate(self):
+    def conflicts(self):
+        (process,) = self.told("stat", "--pid", self.server.process.pid)
+        return process["workers"][0]["ports"][0]["arp_conflicts"]
+
+    def test_address_conflicts_are_counted_and_do_not_flood_the_log(self):
         server, client = self.addresses()
         burst = self.claims(self.to_server, self.announcements(server) + self.claims_to_one(
             server, client, self.hostile.server_mac))
@@ -82,6 +86,7 @@ class HostileNeighboursTest(Victim):
         self.check_calls_during(burst)
         for _ in range(100):
             burst()
+        self.assertGreaterEqual(self.conflicts(), 1)
         self.assertLess(len(self.server.stderr.splitlines()) - lines, 100)
 
     def test_service_survives_more_neighbours_than_the_table_holds(self):
