@@ -14,6 +14,7 @@
 #include "stack/engine/loop/link_watch.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/transport/ack_policy.h"
+#include "stack/transport/message/egress.h"
 #include "stack/transport/rc/rc_responder.h"
 #include "stack/wire/roce_packet.h"
 #include "tests/sim/connect.h"
@@ -396,6 +397,41 @@ TEST_F(WorkerTurnsTest, TheLastPacketsOfAQueuePairAreBounded) {
   a_.qps.resize(kSmallPairs);
   a_.Poll();
   EXPECT_TRUE(b_.link.incoming.empty());
+  // Packets for which there was room are not lost.
+  a_.link.full = false;
+  a_.Poll();
+  EXPECT_GT(b_.link.Count(wire::Operation::kWrite), 0u);
+  EXPECT_LE(b_.link.incoming.size(), transport::Egress::kCapacity);
+}
+
+TEST_F(WorkerTurnsTest, OfTheDatagramsOfADestroyedQueuePairTheFirst256AreSent) {
+  constexpr uint32_t kPosted = 300;
+  constexpr uint32_t kLast = 256;  // kLastPackets of worker_queue_pairs.cc
+  verbs::QueuePairInitAttr init;
+  init.type = IBV_QPT_UD;
+  init.pd = a_.pd;
+  init.send_cq = init.recv_cq = a_.cq;
+  init.cap.max_send_wr = kPosted;
+  init.cap.max_recv_wr = init.cap.max_send_sge = init.cap.max_recv_sge = 1;
+  verbs::QueuePair* const qp = a_.worker->CreateQp(std::move(init)).value();
+  ASSERT_TRUE(sim::BringToRts(*a_.worker, qp, Qpn{}, {}).ok());
+  ibv_ah_attr to_b{};
+  to_b.is_global = 1;
+  to_b.port_num = 1;
+  to_b.grh.hop_limit = 64;
+  std::memcpy(to_b.grh.dgid.raw, b_.address.raw.data(), b_.address.raw.size());
+  verbs::AddressHandle* const ah = a_.worker->CreateAh(a_.pd, to_b).value();
+  ibv_sge sge{reinterpret_cast<uint64_t>(a_.memory.data()), kSmall, a_.region.key};
+  ibv_send_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_SEND;
+  wr.wr.ud = {.ah = ah, .remote_qpn = b_.qps[0]->qpn().value, .remote_qkey = 0};
+  for (uint32_t i = 0; i < kPosted; ++i) ASSERT_EQ(qp->PostSend(&wr, nullptr), 0);
+  ASSERT_TRUE(a_.worker->DestroyQp(qp).ok());
+  a_.Poll();
+  EXPECT_EQ(b_.link.Count(wire::Operation::kSend), kLast);
+  EXPECT_TRUE(a_.worker->DestroyAh(ah).ok());
 }
 
 // One message each is one turn each: as many leave in a poll as a burst holds.

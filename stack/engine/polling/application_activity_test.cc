@@ -1,30 +1,53 @@
 #include "stack/engine/polling/application_activity.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <thread>
 
+#include "stack/base/thread_state_for_test.h"
+
 namespace pollux::engine {
 namespace {
 
 class ApplicationActivityTest : public testing::Test {
  protected:
-  // Of a hundred rests that are all too long, by what the application does meanwhile.
   static constexpr uint64_t kFarTooLongNs = 999'999'999;
+  static constexpr int kRests = 100;
+  // `rests` makes kRests naps or sleeps of kFarTooLongNs. They end by themselves, too: if nothing
+  // shortens them, they take at least the sum of their lengths.
+  void ExpectShortened(const std::function<void()>& rests) {
+    const auto start = std::chrono::steady_clock::now();
+    rests();
+    EXPECT_LT(std::chrono::steady_clock::now() - start,
+              kRests * std::chrono::nanoseconds(kFarTooLongNs));
+  }
+  // Calls `by` once in each nap or sleep. It waits until the thread is asleep: `by` may also
+  // prevent one that is about to begin, which would shorten the sum although nothing is ended.
   void ExpectEnded(const std::function<void()>& rest, const std::function<void()>& by) {
-    std::atomic<bool> awake{false};
-    std::thread rests([&] {
-      for (int i = 0; i < 100; ++i) rest();
-      awake = true;
+    std::atomic<pid_t> id{0};
+    std::atomic<int> ended{0};
+    const auto is_in = [&](int i) { return ended == i; };
+    ExpectShortened([&] {
+      std::thread thread([&] {
+        id = gettid();
+        for (; ended < kRests; ++ended) rest();
+      });
+      for (int i = 0; i < kRests; ++i) {
+        while (is_in(i) && !IsAsleep(id)) std::this_thread::yield();
+        by();
+        while (is_in(i)) std::this_thread::yield();
+      }
+      thread.join();
     });
-    while (!awake) {
-      by();
-      std::this_thread::yield();
-    }
-    rests.join();
+  }
+  void ExpectNapsPrevented() {
+    ExpectShortened([this] {
+      for (int i = 0; i < kRests; ++i) activity_.Nap(kFarTooLongNs);
+    });
   }
   void ExpectNapEnded(const std::function<void()>& by) {
     ExpectEnded([this] { activity_.Nap(kFarTooLongNs); }, by);
@@ -40,7 +63,7 @@ class ApplicationActivityTest : public testing::Test {
 TEST_F(ApplicationActivityTest, ANapEndsWhenTheProgramArmsItsQueue) {
   ExpectNapEnded([this] { SleepAndWakeUp(); });
   activity_.Armed();
-  activity_.Nap(kFarTooLongNs);
+  ExpectNapsPrevented();
 }
 
 TEST_F(ApplicationActivityTest, ASleepEndsWhenOneMoreThreadSleeps) {
@@ -50,15 +73,13 @@ TEST_F(ApplicationActivityTest, ASleepEndsWhenOneMoreThreadSleeps) {
 }
 
 TEST_F(ApplicationActivityTest, ASleepDoesNotBeginAfterOneMoreThreadHasAnnouncedOne) {
-  const auto start = std::chrono::steady_clock::now();
-  constexpr int kSleeps = 100;
-  for (int i = 0; i < kSleeps; ++i) {
-    const uint32_t announced = activity_.announced();
-    SleepAndWakeUp();
-    activity_.Sleep(kFarTooLongNs, announced);
-  }
-  EXPECT_LT(std::chrono::steady_clock::now() - start,
-            kSleeps * std::chrono::nanoseconds(kFarTooLongNs));
+  ExpectShortened([this] {
+    for (int i = 0; i < kRests; ++i) {
+      const uint32_t announced = activity_.announced();
+      SleepAndWakeUp();
+      activity_.Sleep(kFarTooLongNs, announced);
+    }
+  });
 }
 
 TEST_F(ApplicationActivityTest, ASleepIsExpectedFromHandOverUntilAPoll) {
@@ -69,7 +90,7 @@ TEST_F(ApplicationActivityTest, ASleepIsExpectedFromHandOverUntilAPoll) {
   EXPECT_FALSE(activity_.ExpectsSleep());
   activity_.HandOver();
   EXPECT_TRUE(activity_.ExpectsSleep());
-  activity_.Nap(kFarTooLongNs);
+  ExpectNapsPrevented();
   activity_.Polled(2);
   EXPECT_FALSE(activity_.ExpectsSleep());
 }
