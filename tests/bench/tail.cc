@@ -24,22 +24,28 @@ constexpr struct {
 constexpr uint64_t kLongerThanNs[] = {5'000,   10'000,    20'000,    50'000,    100'000,
                                       500'000, 1'000'000, 2'000'000, 5'000'000, 10'000'000};
 
-void ReadTheClock(double seconds, tools::Histogram& stalls_ns) {
+// Returns how often it was read.
+uint64_t ReadTheClock(double seconds, tools::Histogram& stalls_ns) {
   const auto one = [seconds](tools::Histogram& gaps_ns) {
     const engine::Clock clock;
+    uint64_t reads = 0;
     uint64_t last_ns = clock.NowNs();
     const uint64_t end_ns = last_ns + static_cast<uint64_t>(seconds * 1e9);
     while (last_ns < end_ns) {
       const uint64_t now_ns = clock.NowNs();
       if (now_ns - last_ns >= Tail::kMinStallNs) gaps_ns.Record(now_ns - last_ns);
       last_ns = now_ns;
+      ++reads;
     }
+    return reads;
   };
   const auto a_ns = std::make_unique<tools::Histogram>(),
              b_ns = std::make_unique<tools::Histogram>();
-  RunOnTwoCores([&] { one(*a_ns); }, [&] { one(*b_ns); });
+  uint64_t a_reads = 0, b_reads = 0;
+  RunOnTwoCores([&] { a_reads = one(*a_ns); }, [&] { b_reads = one(*b_ns); });
   stalls_ns.Add(*a_ns);
   stalls_ns.Add(*b_ns);
+  return a_reads + b_reads;
 }
 
 absl::Status MakeCalls(double seconds, tools::Histogram& calls_ns) {
@@ -72,7 +78,7 @@ absl::StatusOr<Tail> MeasureTail(double seconds) {
   while (tail.seconds < seconds) {
     const double slice = std::min(kSliceSeconds, seconds - tail.seconds);
     std::fprintf(stderr, "round trips and stalls, %.0f of %.0f s\n", tail.seconds, seconds);
-    ReadTheClock(slice, *tail.stalls_ns);
+    tail.clock_reads += ReadTheClock(slice, *tail.stalls_ns);
     if (absl::Status status = MakeCalls(slice, *tail.calls_ns); !status.ok()) return status;
     tail.seconds += slice;
   }

@@ -20,6 +20,7 @@ struct Tail {
   std::unique_ptr<tools::Histogram> calls_ns = std::make_unique<tools::Histogram>();
   // Of both CPUs, from kMinStallNs on: how long a thread that only reads the clock did not run.
   std::unique_ptr<tools::Histogram> stalls_ns = std::make_unique<tools::Histogram>();
+  uint64_t clock_reads = 0;  // of both CPUs, in the search for stalls
 
   static constexpr uint64_t kMinStallNs = 1'000;
 };

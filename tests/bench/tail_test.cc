@@ -48,6 +48,7 @@ TEST(TailTest, BothAreMeasured) {
   ASSERT_TRUE(tail.ok()) << tail.status();
   EXPECT_GE(tail->seconds, 0.1);
   EXPECT_GT(tail->calls_ns->count(), 0u);
+  EXPECT_GT(tail->clock_reads, 0u);
   const nlohmann::ordered_json json = TailJson(*tail);
   EXPECT_GT(json["round_trip_ns"]["max"], 0);
   EXPECT_NE(TailText(*tail).find("stalls a second"), std::string::npos);
