@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import time
 
 from tests.command.harness import CLIENT, SERVER, CommandTest, Host, wait_for
 
@@ -57,10 +56,11 @@ class PingTest(CommandTest):
         self.assert_summary(quiet, 4, 4, 0)
 
     def test_calls_keep_the_interval(self):
-        begun = time.monotonic()
         run = self.ping("-c", "4", "-i", "0.2")
         self.assertEqual(run.process.returncode, 0, run.stderr)
-        self.assertGreaterEqual(time.monotonic() - begun, 0.6)
+        # ping's own figure, since starting and connecting take time, too.
+        (elapsed_ms,) = re.findall(r"% lost, time (\d+) ms$", run.stdout, re.MULTILINE)
+        self.assertGreaterEqual(int(elapsed_ms), 600)
         self.assertEqual(self.sequence(run), [1, 2, 3, 4])
 
     def test_without_a_count_it_runs_until_interrupted(self):

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import xml.etree.ElementTree
 
-from tests.command.harness import CLIENT, SERVER, TIMEOUT_S
+from tests.command.harness import CLIENT, SERVER, TIMEOUT_S, wait_for
 from tests.command.run_test import RunTest
 
 PYTHON = "/usr/bin/python3"  # the version for which Debian builds its modules
@@ -31,7 +31,7 @@ CM_CASES = {f"test_rdmacm_{name}" for name in (
     "async_write")}
 LEAVING_CASE = "test_rdmacm_async_ex_leave_multicast_traffic"
 FAILED = 2  # the exit status of a side that failed
-LEFT_ALONE_S = 15  # as in the suite: a sender without a receiver ends after it
+LEFT = "left the multicast group\n"  # printed by a side when leave_multicast() has returned
 # Accepted reasons for a skipped case. First: features that Pollux does not announce.
 NOT_ANNOUNCED = (
     "Create Extended CQ is not supported",  # with timestamps
@@ -136,12 +136,12 @@ class SuiteTest(RdmaCoreTest):
 
 
 class CmCasesTest(RdmaCoreTest):
-    def start_sides(self, case, timeout_s):
-        """Starts and returns the passive and the active side, which wait so long for each other."""
+    def start_sides(self, case):
+        """Starts and returns the passive and the active side."""
         meeting = self.enterContext(multiprocessing.managers.SyncManager(authkey=self.key))
         path = self.directory / f"{case}.meeting"
         # The manager deletes objects without a reference, even if a side is about to take one.
-        self.meeting = meeting.Barrier(2, timeout=timeout_s), meeting.Queue()
+        self.meeting = meeting.Barrier(2, timeout=TIMEOUT_S), meeting.Queue()
         path.write_bytes(pickle.dumps(self.meeting))
         return [self.run_program(host, *self.python, CM_SIDE, self.directory / "tests", "pollux0",
                                  case, side, own, SERVER, self.key.hex(), path)
@@ -156,12 +156,17 @@ class CmCasesTest(RdmaCoreTest):
     def test_cm_cases_of_rdma_core_pass(self):
         for case in sorted(CM_CASES):
             with self.subTest(case):
-                sides = self.start_sides(case, TIMEOUT_S)
+                sides = self.start_sides(case)
                 status = [side.wait() for side in sides]
                 self.assertEqual(status, [0, 0], [side.stdout + side.stderr for side in sides])
 
     def test_no_multicast_message_arrives_after_leaving(self):
-        passive, active = self.start_sides(LEAVING_CASE, LEFT_ALONE_S)
+        passive, active = self.start_sides(LEAVING_CASE)
         self.assertEqual(active.wait(), FAILED, active.stdout + active.stderr)
+        # Without these lines a side could fail before it leaves, and nothing would be tested.
+        self.assertIn(LEFT, active.stdout, active.stderr)
+        wait_for("the passive side to leave",
+                 lambda: LEFT in passive.stdout or passive.process.poll() is not None)
+        self.assertIn(LEFT, passive.stdout, passive.stderr)
         # It still waits for a datagram, or on a busy machine it came too late to wait, and failed.
         self.assertIn(passive.process.poll(), (None, FAILED), passive.stdout + passive.stderr)
