@@ -79,7 +79,9 @@ class WeakCache {
 
   // Call it before the change, when the object exists.
   void Begin(const CallContext& context, const Fd& object);
-  // Call it after the change. Without Begin(), the result has no attributes from before.
+  // Call it right after the change, before Settle(): ChangeWatch does not see changes by local
+  // processes, and clients take one between `before` and `after` for their own. Without Begin(),
+  // the result has no attributes from before.
   WccData End(const CallContext& context, const Fd& object);
   const struct stat& before() const { return before_; }
 

@@ -117,12 +117,13 @@ CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3
     const AsCaller as_caller(context);
     status = as_caller.ok() ? maker(directory, name) : Nfsstat3::kServerfault;
   }
+  const WccData dir_wcc = wcc.End(context, directory);
   CreateRes result;
   if (status == Nfsstat3::kOk) {
     status = TellCreated(context, directory, name, rest, &result.resok);
   }
   result.status = status;
-  (status == Nfsstat3::kOk ? result.resok.dir_wcc : result.resfail) = wcc.End(context, directory);
+  (status == Nfsstat3::kOk ? result.resok.dir_wcc : result.resfail) = dir_wcc;
   return result;
 }
 

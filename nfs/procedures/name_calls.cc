@@ -43,9 +43,10 @@ RemoveRes Unlink(const CallContext& context, const RemoveArgs& args, int flags) 
       status = StatusOfErrno(errno);
     }
   }
+  const WccData dir_wcc = wcc.End(context, directory);
   if (status == Nfsstat3::kOk) status = Settle(context, directory);
   RemoveRes result{.status = status};
-  (status == Nfsstat3::kOk ? result.resok : result.resfail) = wcc.End(context, directory);
+  (status == Nfsstat3::kOk ? result.resok : result.resfail) = dir_wcc;
   return result;
 }
 
@@ -128,13 +129,15 @@ RenameRes Rename(const CallContext& context, const RenameArgs& args) {
   const bool same = args.from.dir == args.to.dir;
   if (!same) to_wcc.Begin(context, to);
   status = RenameBetween(context, args, from, to);
+  const WccData fromdir_wcc = from_wcc.End(context, from);
+  const WccData todir_wcc = same ? fromdir_wcc : to_wcc.End(context, to);
   // Stored with two names it can be, with none not.
   if (status == Nfsstat3::kOk) status = Settle(context, to);
   if (status == Nfsstat3::kOk && !same) status = Settle(context, from);
   RenameRes result{.status = status};
   RenameWcc& wcc = status == Nfsstat3::kOk ? result.resok : result.resfail;
-  wcc.fromdir_wcc = from_wcc.End(context, from);
-  wcc.todir_wcc = same ? wcc.fromdir_wcc : to_wcc.End(context, to);
+  wcc.fromdir_wcc = fromdir_wcc;
+  wcc.todir_wcc = todir_wcc;
   return result;
 }
 
@@ -146,11 +149,12 @@ LinkRes Link(const CallContext& context, const LinkArgs& args) {
   WeakCache wcc;
   wcc.Begin(context, directory);
   status = LinkInto(context, args, file, directory);
+  const WccData linkdir_wcc = wcc.End(context, directory);
   if (status == Nfsstat3::kOk) status = Settle(context, directory);
   LinkRes result{.status = status};
   LinkWcc& told = status == Nfsstat3::kOk ? result.resok : result.resfail;
   told.file_attributes = AttributesOf(context, file);
-  told.linkdir_wcc = wcc.End(context, directory);
+  told.linkdir_wcc = linkdir_wcc;
   return result;
 }
 

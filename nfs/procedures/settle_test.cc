@@ -1,0 +1,90 @@
+// Calls that store their change before they reply.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <string>
+
+#include "nfs/export/export_for_test.h"
+#include "nfs/procedures/attribute_calls.h"
+#include "nfs/procedures/create_calls.h"
+#include "nfs/procedures/name_calls.h"
+
+namespace {
+
+// Runs at each fsync() of this thread.
+thread_local std::function<void()> at_fsync;
+
+}  // namespace
+
+extern "C" int fsync(int fd) {
+  if (at_fsync) at_fsync();
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+namespace pollux::nfs {
+namespace {
+
+class SettleTest : public ExportOnDisk {
+ protected:
+  static constexpr time_t kLocalTime = 5;
+
+  void TearDown() override {
+    at_fsync = nullptr;
+    ExportOnDisk::TearDown();
+  }
+  Diropargs3 At(std::string_view name) { return {.dir = Root(), .name = {name}}; }
+  // A local process changes the object while the call is stored.
+  void ChangeAtFsync(const std::string& path) {
+    fsyncs_ = 0;
+    at_fsync = [this, path] {
+      ++fsyncs_;
+      const std::array<timespec, 2> times = {timespec{.tv_sec = kLocalTime, .tv_nsec = 0},
+                                             timespec{.tv_sec = kLocalTime, .tv_nsec = 0}};
+      EXPECT_EQ(utimensat(AT_FDCWD, path.c_str(), times.data(), 0), 0);
+    };
+  }
+  // The client must find `after` outdated later, so it must not be the local change.
+  void ExpectUnadopted(const WccData& wcc) {
+    EXPECT_GT(fsyncs_, 0);
+    ASSERT_TRUE(wcc.before.has_value());
+    ASSERT_TRUE(wcc.after.has_value());
+    EXPECT_NE(wcc.after->mtime.seconds, kLocalTime);
+    fsyncs_ = 0;
+  }
+
+  int fsyncs_ = 0;
+};
+
+TEST_F(SettleTest, WccDataExcludesLocalChangesDuringTheFsync) {
+  MakeFile("f", "text");
+  ASSERT_EQ(chown(Path("f").c_str(), kUser, kGroup), 0);
+  ASSERT_EQ(mkdir(Path("d").c_str(), 0777), 0);
+  ChangeAtFsync(directory_);
+  const CreateRes made =
+      Create(context_, {.where = At("g"), .how = {.mode = Createmode3::kGuarded}});
+  ASSERT_EQ(made.status, Nfsstat3::kOk);
+  ExpectUnadopted(made.resok.dir_wcc);
+  const LinkRes linked = Link(context_, {.file = HandleOf("f"), .link = At("h")});
+  ASSERT_EQ(linked.status, Nfsstat3::kOk);
+  ExpectUnadopted(linked.resok.linkdir_wcc);
+  const RemoveRes removed = Remove(context_, At("h"));
+  ASSERT_EQ(removed.status, Nfsstat3::kOk);
+  ExpectUnadopted(removed.resok);
+  const RenameRes moved =
+      Rename(context_, {.from = At("g"), .to = {.dir = HandleOf("d"), .name = {"g"}}});
+  ASSERT_EQ(moved.status, Nfsstat3::kOk);
+  ExpectUnadopted(moved.resok.fromdir_wcc);
+  ChangeAtFsync(Path("f"));
+  const SetattrRes set =
+      Setattr(context_, {.object = HandleOf("f"), .new_attributes = {.size = 1}});
+  ASSERT_EQ(set.status, Nfsstat3::kOk);
+  ExpectUnadopted(set.resok);
+}
+
+}  // namespace
+}  // namespace pollux::nfs
