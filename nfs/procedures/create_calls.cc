@@ -80,9 +80,12 @@ Sattr3 Remaining(const CallContext& context, const Sattr3& wanted) {
   return rest;
 }
 
-// Finds what was made, sets what remains, stores both, and tells.
+// Whether a call makes an object, or only finds an existing one.
+enum class Purpose { kMake, kFind };
+
+// Looks up the object, sets what remains, stores both if anything changed, and fills in the result.
 Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::string_view name,
-                     const Sattr3& rest, CreateOk* told) {
+                     const Sattr3& rest, Purpose purpose, CreateOk* told) {
   Fd object;
   Nfsstat3 status = Nfsstat3::kServerfault;
   {
@@ -90,8 +93,9 @@ Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::strin
     if (as_caller.ok()) status = context.tree->Lookup(directory, name, &object);
   }
   if (status == Nfsstat3::kOk) status = SetAttributes(context, object, rest);
-  if (status == Nfsstat3::kOk) status = Settle(context, object);
-  if (status == Nfsstat3::kOk) status = Settle(context, directory);
+  const bool changed = purpose == Purpose::kMake || rest.size.has_value();
+  if (status == Nfsstat3::kOk && changed) status = Settle(context, object);
+  if (status == Nfsstat3::kOk && changed) status = Settle(context, directory);
   if (status != Nfsstat3::kOk) return status;
   told->obj = context.tree->HandleOf(object);
   told->obj_attributes = AttributesOf(context, object);
@@ -99,20 +103,21 @@ Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::strin
 }
 
 // RFC 1813 section 3.3.9 has these names exist.
-Nfsstat3 CheckMade(const CallContext& context, std::string_view name) {
-  if (context.rights->read_only) return Nfsstat3::kRofs;
+Nfsstat3 CheckMade(const CallContext& context, std::string_view name, Purpose purpose) {
+  if (purpose == Purpose::kMake && context.rights->read_only) return Nfsstat3::kRofs;
   return name == "." || name == ".." ? Nfsstat3::kExist : CheckName(name);
 }
 
-CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3& rest,
-               Maker maker) {
+// `rest` is read after `maker` has run, which may change it.
+CreateRes MakeOrFind(const CallContext& context, const Diropargs3& where, const Sattr3& rest,
+                     Maker maker, Purpose purpose) {
   Fd directory;
   Nfsstat3 status = context.tree->FindDirectory(where.dir.span(), &directory);
   if (status != Nfsstat3::kOk) return {.status = status};
   WeakCache wcc;
   wcc.Begin(context, directory);
   const std::string name(where.name.text);
-  status = CheckMade(context, name);
+  status = CheckMade(context, name, purpose);
   if (status == Nfsstat3::kOk) {
     const AsCaller as_caller(context);
     status = as_caller.ok() ? maker(directory, name) : Nfsstat3::kServerfault;
@@ -120,29 +125,57 @@ CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3
   const WccData dir_wcc = wcc.End(context, directory);
   CreateRes result;
   if (status == Nfsstat3::kOk) {
-    status = TellCreated(context, directory, name, rest, &result.resok);
+    status = TellCreated(context, directory, name, rest, purpose, &result.resok);
   }
   result.status = status;
   (status == Nfsstat3::kOk ? result.resok.dir_wcc : result.resfail) = dir_wcc;
   return result;
 }
 
-// An UNCHECKED create of what is there sets its size and nothing else.
+CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3& rest,
+               Maker maker) {
+  return MakeOrFind(context, where, rest, maker, Purpose::kMake);
+}
+
+CreateRes Find(const CallContext& context, const Diropargs3& where, const Sattr3& rest,
+               Maker finder) {
+  return MakeOrFind(context, where, rest, finder, Purpose::kFind);
+}
+
+// An UNCHECKED create of an existing object sets the size of a regular file and nothing else.
+CreateRes FindExisting(const CallContext& context, const CreateArgs& args) {
+  const bool read_only = context.rights->read_only;
+  Sattr3 rest{.size = args.how.obj_attributes.size};
+  return Find(context, args.where, rest, [&](const Fd& directory, const std::string& name) {
+    if (read_only && rest.size.has_value()) return Nfsstat3::kRofs;
+    struct stat there;
+    if (fstatat(directory.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
+      return errno == ENOENT && read_only ? Nfsstat3::kRofs : StatusOfErrno(errno);
+    }
+    if (S_ISLNK(there.st_mode) || S_ISDIR(there.st_mode)) return Nfsstat3::kExist;
+    // As open(2) with O_TRUNC, which leaves FIFOs and devices alone.
+    if (!S_ISREG(there.st_mode)) rest.size.reset();
+    return Nfsstat3::kOk;
+  });
+}
+
 CreateRes CreateUnchecked(const CallContext& context, const CreateArgs& args) {
+  // Clients open existing files with O_CREAT also for reading.
+  if (context.rights->read_only) return FindExisting(context, args);
+  // Other processes may remove the name each time before it is looked up.
+  constexpr int kMaxTries = 8;
   const Sattr3& wanted = args.how.obj_attributes;
-  CreateRes made = Make(context, args.where, Remaining(context, wanted),
-                        [&](const Fd& directory, const std::string& name) {
-                          return CreateNew(directory, name, ModeOf(wanted, kFileMode));
-                        });
-  if (made.status != Nfsstat3::kExist) return made;
-  return Make(context, args.where, Sattr3{.size = wanted.size},
-              [](const Fd& directory, const std::string& name) {
-                struct stat there;
-                if (fstatat(directory.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
-                  return StatusOfErrno(errno);
-                }
-                return S_ISREG(there.st_mode) ? Nfsstat3::kOk : Nfsstat3::kExist;
-              });
+  CreateRes result;
+  for (int i = 0; i < kMaxTries; ++i) {
+    result = Make(context, args.where, Remaining(context, wanted),
+                  [&](const Fd& directory, const std::string& name) {
+                    return CreateNew(directory, name, ModeOf(wanted, kFileMode));
+                  });
+    if (result.status != Nfsstat3::kExist) return result;
+    result = FindExisting(context, args);
+    if (result.status != Nfsstat3::kNoent) return result;
+  }
+  return result;
 }
 
 std::optional<mode_t> FileTypeOf(Ftype3 type) {

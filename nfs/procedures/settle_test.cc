@@ -8,6 +8,7 @@
 #include <array>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "nfs/export/export_for_test.h"
 #include "nfs/procedures/attribute_calls.h"
@@ -18,12 +19,19 @@ namespace {
 
 // Runs at each fsync() of this thread.
 thread_local std::function<void()> at_fsync;
+// Runs before the next fstatat() of this thread.
+thread_local std::function<void()> at_fstatat;
 
 }  // namespace
 
 extern "C" int fsync(int fd) {
   if (at_fsync) at_fsync();
   return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+extern "C" int fstatat(int fd, const char* path, struct stat* attributes, int flags) noexcept {
+  if (const auto action = std::exchange(at_fstatat, nullptr)) action();
+  return static_cast<int>(syscall(SYS_newfstatat, fd, path, attributes, flags));
 }
 
 namespace pollux::nfs {
@@ -35,6 +43,7 @@ class SettleTest : public ExportOnDisk {
 
   void TearDown() override {
     at_fsync = nullptr;
+    at_fstatat = nullptr;
     ExportOnDisk::TearDown();
   }
   Diropargs3 At(std::string_view name) { return {.dir = Root(), .name = {name}}; }
@@ -84,6 +93,23 @@ TEST_F(SettleTest, WccDataExcludesLocalChangesDuringTheFsync) {
       Setattr(context_, {.object = HandleOf("f"), .new_attributes = {.size = 1}});
   ASSERT_EQ(set.status, Nfsstat3::kOk);
   ExpectUnadopted(set.resok);
+}
+
+TEST_F(SettleTest, UncheckedCreateThatChangesNothingStoresNothing) {
+  MakeFile("f", "text", 0666);
+  ChangeAtFsync(directory_);
+  EXPECT_EQ(Create(context_, {.where = At("f")}).status, Nfsstat3::kOk);
+  EXPECT_EQ(fsyncs_, 0);
+  EXPECT_EQ(Create(context_, {.where = At("f"), .how = {.obj_attributes = {.size = 0}}}).status,
+            Nfsstat3::kOk);
+  EXPECT_EQ(fsyncs_, 2);
+}
+
+TEST_F(SettleTest, UncheckedCreateTriesAgainIfTheExistingFileVanishes) {
+  MakeFile("f", "text", 0666);
+  at_fstatat = [this] { EXPECT_EQ(unlink(Path("f").c_str()), 0); };
+  EXPECT_EQ(Create(context_, {.where = At("f")}).status, Nfsstat3::kOk);
+  EXPECT_EQ(Text("f"), "");
 }
 
 }  // namespace
