@@ -38,6 +38,12 @@ uint32_t Granted(const Fd& object, bool directory) {
   return granted;
 }
 
+// Writing to these does not change the file system.
+bool IsNode(Ftype3 type) {
+  return type == Ftype3::kBlk || type == Ftype3::kChr || type == Ftype3::kFifo ||
+         type == Ftype3::kSock;
+}
+
 }  // namespace
 
 GetattrRes Getattr(const CallContext& context, const GetattrArgs& args) {
@@ -77,12 +83,13 @@ AccessRes Access(const CallContext& context, const AccessArgs& args) {
   if (status != Nfsstat3::kOk) return {.status = status};
   AccessRes result;
   result.resok.obj_attributes = AttributesOf(context, object);
-  const bool directory =
-      result.resok.obj_attributes.has_value() && result.resok.obj_attributes->type == Ftype3::kDir;
+  const PostOpAttr& attributes = result.resok.obj_attributes;
+  const Ftype3 type = attributes.has_value() ? attributes->type : Ftype3::kReg;
   const AsCaller as_caller(context);
   if (!as_caller.ok()) return {.status = Nfsstat3::kServerfault};
-  result.resok.access = args.access & Granted(object, directory);
-  if (context.rights->read_only) result.resok.access &= ~(kChanges | kAccess3Delete);
+  result.resok.access = args.access & Granted(object, type == Ftype3::kDir);
+  if (context.rights->read_only && !IsNode(type))
+    result.resok.access &= ~(kChanges | kAccess3Delete);
   return result;
 }
 

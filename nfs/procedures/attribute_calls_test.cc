@@ -216,6 +216,13 @@ TEST_F(AttributeCallsTest, AReadOnlyExportRefusesSetattr) {
   EXPECT_EQ(Granted("f"), kAccess3Read);
 }
 
+TEST_F(AttributeCallsTest, AReadOnlyExportGrantsWritingToNodes) {
+  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
+  ASSERT_EQ(chmod(Path("fifo").c_str(), 0666), 0);
+  rights_.read_only = true;
+  EXPECT_EQ(Granted("fifo"), kAccess3Read | kAccess3Modify | kAccess3Extend);
+}
+
 TEST_F(AttributeCallsTest, AccessMatchesTheFileMode) {
   MakeFile("f", "text", 0751);
   EXPECT_EQ(Granted("f"), kAccess3Execute);
