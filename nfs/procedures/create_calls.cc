@@ -80,12 +80,9 @@ Sattr3 Remaining(const CallContext& context, const Sattr3& wanted) {
   return rest;
 }
 
-// Whether a call makes an object, or only finds an existing one.
-enum class Purpose { kMake, kFind };
-
-// Looks up the object, sets what remains, stores both if anything changed, and fills in the result.
+// Finds what was made, sets what remains, stores both, and tells.
 Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::string_view name,
-                     const Sattr3& rest, Purpose purpose, CreateOk* told) {
+                     const Sattr3& rest, CreateOk* told) {
   Fd object;
   Nfsstat3 status = Nfsstat3::kServerfault;
   {
@@ -93,9 +90,8 @@ Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::strin
     if (as_caller.ok()) status = context.tree->Lookup(directory, name, &object);
   }
   if (status == Nfsstat3::kOk) status = SetAttributes(context, object, rest);
-  const bool changed = purpose == Purpose::kMake || rest.size.has_value();
-  if (status == Nfsstat3::kOk && changed) status = Settle(context, object);
-  if (status == Nfsstat3::kOk && changed) status = Settle(context, directory);
+  if (status == Nfsstat3::kOk) status = Settle(context, object);
+  if (status == Nfsstat3::kOk) status = Settle(context, directory);
   if (status != Nfsstat3::kOk) return status;
   told->obj = context.tree->HandleOf(object);
   told->obj_attributes = AttributesOf(context, object);
@@ -103,21 +99,21 @@ Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::strin
 }
 
 // RFC 1813 section 3.3.9 has these names exist.
-Nfsstat3 CheckMade(const CallContext& context, std::string_view name, Purpose purpose) {
-  if (purpose == Purpose::kMake && context.rights->read_only) return Nfsstat3::kRofs;
+Nfsstat3 CheckMade(const CallContext& context, std::string_view name) {
+  if (context.rights->read_only) return Nfsstat3::kRofs;
   return name == "." || name == ".." ? Nfsstat3::kExist : CheckName(name);
 }
 
 // `rest` is read after `maker` has run, which may change it.
-CreateRes MakeOrFind(const CallContext& context, const Diropargs3& where, const Sattr3& rest,
-                     Maker maker, Purpose purpose) {
+CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3& rest,
+               Maker maker) {
   Fd directory;
   Nfsstat3 status = context.tree->FindDirectory(where.dir.span(), &directory);
   if (status != Nfsstat3::kOk) return {.status = status};
   WeakCache wcc;
   wcc.Begin(context, directory);
   const std::string name(where.name.text);
-  status = CheckMade(context, name, purpose);
+  status = CheckMade(context, name);
   if (status == Nfsstat3::kOk) {
     const AsCaller as_caller(context);
     status = as_caller.ok() ? maker(directory, name) : Nfsstat3::kServerfault;
@@ -125,32 +121,28 @@ CreateRes MakeOrFind(const CallContext& context, const Diropargs3& where, const 
   const WccData dir_wcc = wcc.End(context, directory);
   CreateRes result;
   if (status == Nfsstat3::kOk) {
-    status = TellCreated(context, directory, name, rest, purpose, &result.resok);
+    status = TellCreated(context, directory, name, rest, &result.resok);
   }
   result.status = status;
   (status == Nfsstat3::kOk ? result.resok.dir_wcc : result.resfail) = dir_wcc;
   return result;
 }
 
-CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3& rest,
-               Maker maker) {
-  return MakeOrFind(context, where, rest, maker, Purpose::kMake);
-}
-
-CreateRes Find(const CallContext& context, const Diropargs3& where, const Sattr3& rest,
-               Maker finder) {
-  return MakeOrFind(context, where, rest, finder, Purpose::kFind);
+CreateRes MakeFile(const CallContext& context, const CreateArgs& args) {
+  const Sattr3& wanted = args.how.obj_attributes;
+  return Make(context, args.where, Remaining(context, wanted),
+              [&](const Fd& directory, const std::string& name) {
+                return CreateNew(directory, name, ModeOf(wanted, kFileMode));
+              });
 }
 
 // An UNCHECKED create of an existing object sets the size of a regular file and nothing else.
 CreateRes FindExisting(const CallContext& context, const CreateArgs& args) {
-  const bool read_only = context.rights->read_only;
   Sattr3 rest{.size = args.how.obj_attributes.size};
-  return Find(context, args.where, rest, [&](const Fd& directory, const std::string& name) {
-    if (read_only && rest.size.has_value()) return Nfsstat3::kRofs;
+  return Make(context, args.where, rest, [&](const Fd& directory, const std::string& name) {
     struct stat there;
     if (fstatat(directory.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
-      return errno == ENOENT && read_only ? Nfsstat3::kRofs : StatusOfErrno(errno);
+      return StatusOfErrno(errno);
     }
     if (S_ISLNK(there.st_mode) || S_ISDIR(there.st_mode)) return Nfsstat3::kExist;
     // As open(2) with O_TRUNC, which leaves FIFOs and devices alone.
@@ -160,17 +152,11 @@ CreateRes FindExisting(const CallContext& context, const CreateArgs& args) {
 }
 
 CreateRes CreateUnchecked(const CallContext& context, const CreateArgs& args) {
-  // Clients open existing files with O_CREAT also for reading.
-  if (context.rights->read_only) return FindExisting(context, args);
-  // Other processes may remove the name each time before it is looked up.
+  // Another process may remove the name each time before it is found: of a lock file, say.
   constexpr int kMaxTries = 8;
-  const Sattr3& wanted = args.how.obj_attributes;
   CreateRes result;
   for (int i = 0; i < kMaxTries; ++i) {
-    result = Make(context, args.where, Remaining(context, wanted),
-                  [&](const Fd& directory, const std::string& name) {
-                    return CreateNew(directory, name, ModeOf(wanted, kFileMode));
-                  });
+    result = MakeFile(context, args);
     if (result.status != Nfsstat3::kExist) return result;
     result = FindExisting(context, args);
     if (result.status != Nfsstat3::kNoent) return result;
@@ -196,15 +182,11 @@ std::optional<mode_t> FileTypeOf(Ftype3 type) {
 }  // namespace
 
 CreateRes Create(const CallContext& context, const CreateArgs& args) {
-  const Sattr3& wanted = args.how.obj_attributes;
   switch (args.how.mode) {
     case Createmode3::kUnchecked:
       return CreateUnchecked(context, args);
     case Createmode3::kGuarded:
-      return Make(context, args.where, Remaining(context, wanted),
-                  [&](const Fd& directory, const std::string& name) {
-                    return CreateNew(directory, name, ModeOf(wanted, kFileMode));
-                  });
+      return MakeFile(context, args);
     case Createmode3::kExclusive:
       break;
   }

@@ -69,18 +69,6 @@ TEST_F(CreateCallsTest, UncheckedCreateFindsAnExistingNodeAndLeavesItsSize) {
   EXPECT_EQ(MakeNew("d", Createmode3::kUnchecked, {}).status, Nfsstat3::kExist);
 }
 
-// Linux opens a file with O_CREAT for reading by an UNCHECKED create without a size.
-TEST_F(CreateCallsTest, UncheckedCreateOnAReadOnlyExportFindsAnExistingFile) {
-  MakeFile("f", "text", 0666);
-  rights_.read_only = true;
-  const CreateRes found = MakeNew("f", Createmode3::kUnchecked, {.mode = 0600});
-  ASSERT_EQ(found.status, Nfsstat3::kOk);
-  EXPECT_EQ(*found.resok.obj, HandleOf("f"));
-  EXPECT_EQ(MakeNew("f", Createmode3::kUnchecked, {.size = 0}).status, Nfsstat3::kRofs);
-  EXPECT_EQ(Text("f"), "text");
-  EXPECT_EQ(MakeNew("none", Createmode3::kUnchecked, {}).status, Nfsstat3::kRofs);
-}
-
 TEST_F(CreateCallsTest, SetUserIdBitIsKeptWithANewOwner) {
   context_.caller = {.uid = 0, .gid = 0, .groups = {}};
   ASSERT_EQ(MakeNew("f", Createmode3::kGuarded, {.mode = 04755, .uid = kUser}).status,

@@ -95,16 +95,6 @@ TEST_F(SettleTest, WccDataExcludesLocalChangesDuringTheFsync) {
   ExpectUnadopted(set.resok);
 }
 
-TEST_F(SettleTest, UncheckedCreateThatChangesNothingStoresNothing) {
-  MakeFile("f", "text", 0666);
-  ChangeAtFsync(directory_);
-  EXPECT_EQ(Create(context_, {.where = At("f")}).status, Nfsstat3::kOk);
-  EXPECT_EQ(fsyncs_, 0);
-  EXPECT_EQ(Create(context_, {.where = At("f"), .how = {.obj_attributes = {.size = 0}}}).status,
-            Nfsstat3::kOk);
-  EXPECT_EQ(fsyncs_, 2);
-}
-
 TEST_F(SettleTest, UncheckedCreateTriesAgainIfTheExistingFileVanishes) {
   MakeFile("f", "text", 0666);
   at_fstatat = [this] { EXPECT_EQ(unlink(Path("f").c_str()), 0); };
