@@ -161,8 +161,13 @@ absl::Status Server::Equip(Peer& peer) {
 absl::Status Server::CheckRoom(const Gid& address) const {
   const size_t used = established_ + lingering_;
   if (used >= config_.max_connections) {
-    return absl::ResourceExhaustedError(
-        absl::StrFormat("the limit of %d connections is reached", config_.max_connections));
+    std::string limit =
+        absl::StrFormat("the limit of %d connections is reached", config_.max_connections);
+    if (lingering_ != 0) {
+      absl::StrAppendFormat(&limit, "; %d of them have ended, but their calls are still executed",
+                            lingering_);
+    }
+    return absl::ResourceExhaustedError(limit);
   }
   const auto client = clients_.find(address);
   const size_t of_client = client == clients_.end() ? 0 : client->second.established;
@@ -171,6 +176,10 @@ absl::Status Server::CheckRoom(const Gid& address) const {
                                                                : config_.max_connections - used;
   // As many again may linger: a client whose call hangs in a handler must be able to connect again.
   if (of_client < share && of_client + lingering_of_client < 2 * share) return absl::OkStatus();
+  if (of_client < share) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "calls of %d ended connections of its address are still executed", lingering_of_client));
+  }
   return absl::ResourceExhaustedError(
       absl::StrFormat("its address has %d of %d connections, the most that one address may have",
                       of_client, config_.max_connections));

@@ -213,7 +213,7 @@ TEST_F(RenumberedTest, ANewRouteOrMacAddressIsUsedForKnownPeers) {
     Pass();
   };
   for (const uint8_t gateway : {0x11, 0x12}) {
-    state_.routes = {ip::DefaultRoute(Gid::FromIpv4(0xC0000200 + gateway), state_.addresses)};
+    state_.routes = ip::DefaultRoutes(Gid::FromIpv4(0xC0000200 + gateway), state_.addresses);
     changed_ = true;
     Pass();
     send();

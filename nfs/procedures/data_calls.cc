@@ -102,6 +102,8 @@ WriteRes DataCall::EndWrite(const CallContext& context, Nfsstat3 begun, int done
 Nfsstat3 DataCall::Begin(const CallContext& context, const CommitArgs& args) {
   const Nfsstat3 status = BeginChange(context, args.file);
   if (status == Nfsstat3::kOk) transfer_.kind = Transfer::Kind::kSync;
+  // COMMIT itself changes nothing.
+  commit_wcc_ = wcc_.End(context, object_);
   return status;
 }
 
@@ -112,9 +114,9 @@ CommitRes DataCall::EndCommit(const CallContext& context, Nfsstat3 begun, int do
   }
   CommitRes result{.status = begun};
   if (begun == Nfsstat3::kOk) {
-    result.resok = {.file_wcc = wcc_.End(context, object_), .verf = context.verifier->load()};
+    result.resok = {.file_wcc = commit_wcc_, .verf = context.verifier->load()};
   } else {
-    result.resfail = wcc_.End(context, object_);
+    result.resfail = commit_wcc_;
   }
   return result;
 }

@@ -47,6 +47,7 @@ class DataCall {
 
   Fd object_;
   WeakCache wcc_;
+  WccData commit_wcc_;
   Transfer transfer_;
   StableHow stable_ = StableHow::kUnstable;
   // Of a WRITE, from before the transfer: a failure to store it may be noticed during the transfer.

@@ -125,6 +125,19 @@ TEST_F(DataCallsTest, InvalidWritesGetTheMatchingStatus) {
 }
 
 // RFC 1813 section 3.3.21
+// While the file is stored, a local process may change it: the client must find its cache outdated.
+TEST_F(DataCallsTest, WccDataOfCommitExcludesChangesDuringTheSync) {
+  MakeFile("f", "text", 0666);
+  DataCall call;
+  const Nfsstat3 begun = call.Begin(context_, CommitArgs{.file = HandleOf("f")});
+  ASSERT_EQ(begun, Nfsstat3::kOk);
+  MakeFile("f", "another text", 0666);
+  const CommitRes committed = call.EndCommit(context_, begun, 0);
+  ASSERT_TRUE(committed.resok.file_wcc.before.has_value());
+  ASSERT_TRUE(committed.resok.file_wcc.after.has_value());
+  EXPECT_EQ(committed.resok.file_wcc.after->size, 4u);
+}
+
 TEST_F(DataCallsTest, CommitNeedsARegularFile) {
   ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0666), 0);
   for (const char* name : {"", "fifo"}) {

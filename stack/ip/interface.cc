@@ -139,7 +139,10 @@ Interface::Interface(const InterfaceConfig& config, HostInterface* kernel)
   std::vector<GidEntry> gids;
   for (const InterfaceAddress& own : addresses) gids.push_back({own.address, own.vlan});
   std::vector<Route> routes;
-  for (const Gid& gateway : config.gateways) routes.push_back(DefaultRoute(gateway, addresses));
+  for (const Gid& gateway : config.gateways) {
+    const std::vector<Route> defaults = DefaultRoutes(gateway, addresses);
+    routes.insert(routes.end(), defaults.begin(), defaults.end());
+  }
   host_.mac = config.mac;
   host_.answers = config.answers;
   if (!config.answers) claim_ = Claim::kDone;

@@ -139,7 +139,7 @@ TEST_F(InterfaceKernelTest, Ipv6NeighboursAreSolicitedWithoutALinkLocalAddress) 
 TEST_F(InterfaceKernelTest, FollowsAddressesAndRoutes) {
   EXPECT_EQ(Resolve(Ip(192, 168, 0, 1))->code(), absl::StatusCode::kNotFound);
   kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kOurs + 9));
-  kernel_.state_.routes = {DefaultRoute(Gid::FromIpv4(kGateway), kernel_.state_.addresses)};
+  kernel_.state_.routes = DefaultRoutes(Gid::FromIpv4(kGateway), kernel_.state_.addresses);
   kernel_.changed = true;
   Pass(HostInterface::kPollNs);
   ASSERT_EQ(interface_.gid_table_size(), 2u);

@@ -32,26 +32,35 @@ absl::Status NoRoute(const Gid& destination, const std::vector<InterfaceAddress>
 
 }  // namespace
 
-Route DefaultRoute(const Gid& gateway, const std::vector<InterfaceAddress>& addresses) {
+std::vector<Route> DefaultRoutes(const Gid& gateway,
+                                 const std::vector<InterfaceAddress>& addresses) {
   Route route;
   route.gateway = gateway;
   if (gateway.IsIpv4()) route.prefix = Gid::FromIpv4(0);
-  const auto of_version = [&](bool link_local) {
-    return std::ranges::find_if(addresses, [&](const InterfaceAddress& own) {
-      return own.address.IsIpv4() == gateway.IsIpv4() && own.address.IsLinkLocal() == link_local;
-    });
-  };
-  // A gateway need not be on a prefix (one address of /32), and a link-local one is on each link:
-  // it is then on that of the address that needs it.
-  auto own = addresses.end();
   if (!gateway.IsLinkLocal()) {
-    own = std::ranges::find_if(
-        addresses, [&](const InterfaceAddress& address) { return OnLinkOf(gateway, address); });
+    for (const InterfaceAddress& own : addresses) {
+      if (!OnLinkOf(gateway, own)) continue;
+      route.vlan = own.vlan;
+      return {route};
+    }
   }
-  if (own == addresses.end()) own = of_version(/*link_local=*/false);
-  if (own == addresses.end()) own = of_version(/*link_local=*/true);
-  if (own != addresses.end()) route.vlan = own->vlan;
-  return route;
+  std::vector<Route> routes;
+  for (const bool link_local : {false, true}) {
+    for (const InterfaceAddress& own : addresses) {
+      const auto is_there = [&own](const Route& one) { return one.vlan == own.vlan; };
+      if (own.address.IsIpv4() != gateway.IsIpv4() || own.address.IsLinkLocal() != link_local ||
+          std::ranges::any_of(routes, is_there)) {
+        continue;
+      }
+      route.vlan = own.vlan;
+      routes.push_back(route);
+    }
+    if (!routes.empty()) break;
+  }
+  // A gateway need not be on a prefix (one address of /32), and a link-local one is on each link.
+  if (routes.empty()) return {route};
+  if (!gateway.IsLinkLocal()) routes.resize(1);
+  return routes;
 }
 
 Routes::Routes(std::vector<InterfaceAddress> addresses, std::vector<Route> routes)

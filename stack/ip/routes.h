@@ -23,10 +23,12 @@ struct Route {
   friend bool operator==(const Route&, const Route&) = default;
 };
 
-// The default route via `gateway`, on the VLAN of the address whose prefix contains it. If there is
-// none, or the gateway is link-local: on that of the first address of its IP version, one that is
-// not link-local before others.
-Route DefaultRoute(const Gid& gateway, const std::vector<InterfaceAddress>& addresses);
+// The default routes via `gateway`. One, on the VLAN of the address whose prefix contains it; if
+// there is none, on that of the first address of its IP version. A link-local gateway has one on
+// each VLAN with an address of its version. In both cases link-local addresses count only if there
+// are no others.
+std::vector<Route> DefaultRoutes(const Gid& gateway,
+                                 const std::vector<InterfaceAddress>& addresses);
 
 // One interface's routes. For the control path: look-ups search lists linearly.
 class Routes {

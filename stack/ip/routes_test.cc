@@ -18,7 +18,7 @@ InterfaceAddress Own(const char* text) { return ParseInterfaceAddress(text).valu
 Routes One(const char* own, const char* gateway = nullptr) {
   const std::vector<InterfaceAddress> addresses = {Own(own)};
   if (gateway == nullptr) return Routes(addresses, {});
-  return Routes(addresses, {DefaultRoute(Parsed6(gateway), addresses)});
+  return Routes(addresses, DefaultRoutes(Parsed6(gateway), addresses));
 }
 
 TEST(Routes, OnLinkDestinationsAreDirectAndOthersUseTheGateway) {
@@ -46,7 +46,7 @@ TEST(Routes, TheSourceIsTheKernelsOrOfTheNextHopsLink) {
 TEST(Routes, ALinkLocalGatewayIsOnTheVlanOfTheAddress) {
   const std::vector<InterfaceAddress> addresses = {Own("fe80::1/64"), Own("fe80::1/64,vlan=7"),
                                                    Own("2001:db8::1/64,vlan=7")};
-  const Routes routes(addresses, {DefaultRoute(Parsed6("fe80::fe"), addresses)});
+  const Routes routes(addresses, DefaultRoutes(Parsed6("fe80::fe"), addresses));
   const Routes::Hop hop{Parsed6("fe80::fe"), 7, Parsed6("2001:db8::1")};
   EXPECT_EQ(*routes.Find(Parsed6("2001:db8:9::1")), hop);
   EXPECT_EQ(*routes.Find(Parsed6("2001:db8:9::1"), 7), hop);
@@ -89,7 +89,7 @@ TEST(Routes, NeighboursFollowPrefixesOfEveryLength) {
 TEST(Routes, EachVlanIsASeparateLink) {
   const std::vector<InterfaceAddress> addresses = {Own("10.0.0.1/24"), Own("10.0.1.1/24,vlan=7"),
                                                    Own("fe80::1/64"), Own("fe80::1/64,vlan=7")};
-  const Routes routes(addresses, {DefaultRoute(To(10, 0, 1, 254), addresses)});
+  const Routes routes(addresses, DefaultRoutes(To(10, 0, 1, 254), addresses));
   EXPECT_EQ(*routes.Find(To(10, 0, 1, 9)), (Routes::Hop{To(10, 0, 1, 9), 7, To(10, 0, 1, 1)}));
   EXPECT_EQ(*routes.Find(To(9, 9, 9, 9)), (Routes::Hop{To(10, 0, 1, 254), 7, To(10, 0, 1, 1)}));
   EXPECT_FALSE(routes.IsNeighbour(To(10, 0, 1, 9), kNoVlan));
@@ -100,11 +100,24 @@ TEST(Routes, EachVlanIsASeparateLink) {
   EXPECT_EQ(routes.Find(To(10, 0, 0, 9), 7)->address, To(10, 0, 1, 254));
 }
 
+TEST(Routes, ALinkLocalGatewayIsOnEachVlanWithAnAddressThatNeedsIt) {
+  const std::vector<InterfaceAddress> addresses = {
+      Own("fe80::1/64"), Own("2001:db8:7::1/64,vlan=7"), Own("2001:db8:7::2/64,vlan=7"),
+      Own("2001:db8::1/64"), Own("10.0.0.1/24,vlan=9")};
+  const Routes routes(addresses, DefaultRoutes(Parsed6("fe80::fe"), addresses));
+  const Gid far = Parsed6("2001:db8:9::1");
+  EXPECT_EQ(*routes.Find(far, 7), (Routes::Hop{Parsed6("fe80::fe"), 7, Parsed6("2001:db8:7::1")}));
+  EXPECT_EQ(*routes.Find(far, kNoVlan),
+            (Routes::Hop{Parsed6("fe80::fe"), kNoVlan, Parsed6("2001:db8::1")}));
+  EXPECT_FALSE(routes.Find(far, 9).ok());
+  EXPECT_EQ(*routes.Find(far), *routes.Find(far, 7));  // the first address's
+}
+
 TEST(Routes, TheSourceHasTheSameScopeAndTheLongestPrefix) {
   const std::vector<InterfaceAddress> addresses = {Own("fe80::1/64"), Own("2001:db8:1::1/64"),
                                                    Own("2001:db8:2::1/64"), Own("10.0.0.1/24"),
                                                    Own("10.0.0.2/24")};
-  const Routes routes(addresses, {DefaultRoute(Parsed6("fe80::fe"), addresses)});
+  const Routes routes(addresses, DefaultRoutes(Parsed6("fe80::fe"), addresses));
   EXPECT_EQ(routes.Find(Parsed6("fe80::9"))->source, Parsed6("fe80::1"));
   EXPECT_EQ(routes.Find(Parsed6("2001:db8:2::9"))->source, Parsed6("2001:db8:2::1"));
   // Through a gateway that is link-local, but not from a link-local address.

@@ -102,6 +102,29 @@ TEST_F(KernelInterfaceTest, APrefixWithoutARouteIsNotOnTheLink) {
   }
 }
 
+// By policy routing a host with several interfaces keeps the prefix of each in a table of its own.
+TEST_F(KernelInterfaceTest, APrefixWithARouteInAnotherTableIsOnTheLink) {
+  ASSERT_TRUE(
+      Shell("ip addr add 10.9.0.1/24 dev kside noprefixroute; "
+            "ip route add 10.9.0.0/24 dev kside table 101"));
+  const auto kernel = Open();
+  ASSERT_NE(kernel, nullptr);
+  EXPECT_EQ(std::ranges::count(kernel->state().addresses, Own("10.9.0.1/24")), 1);
+}
+
+TEST_F(KernelInterfaceTest, APrefixIsOnTheLinkAlsoBehindMoreRoutesThanAreKept) {
+  ASSERT_TRUE(Shell(
+      "ip addr add 172.16.0.1/24 dev kside; "
+      "for i in $(seq 0 " +
+      std::to_string(ip::Routes::kMaxRoutes) +
+      "); do echo route add 10.64.$((i / 256)).$((i % 256))/32 via 10.8.0.9 dev kside; done | "
+      "ip -batch -"));
+  const auto kernel = Open();
+  ASSERT_NE(kernel, nullptr);
+  EXPECT_EQ(kernel->state().routes.size(), ip::Routes::kMaxRoutes);
+  EXPECT_EQ(std::ranges::count(kernel->state().addresses, Own("172.16.0.1/24")), 1);
+}
+
 TEST_F(KernelInterfaceTest, FollowsChanges) {
   const auto kernel = Open();
   ASSERT_NE(kernel, nullptr);

@@ -302,7 +302,7 @@ bool Endpoint::SendPaced(PollContext& context, int budget) {
   const bool more_requests = rc_requester_.Transmit(context, &budget);
   if (qp.state() == IBV_QPS_ERR) [[unlikely]]
     rc_responder_.Stop();
-  requests_first_ = more_answers && more_requests && can_send;
+  if (can_send) requests_first_ = more_answers && more_requests;
   return (more_answers || more_requests) && qp.sends();
 }
 

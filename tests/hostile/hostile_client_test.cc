@@ -294,6 +294,8 @@ TEST_F(HostileClientTest, EndedConnectionsWithHeldCallsCountTowardsTheLimit) {
   constexpr uint32_t kLimit = 4;
   StartSimulation();
   StartServer({.max_connections = kLimit});
+  std::vector<std::string> lines;
+  server->server->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
   for (int i = 0; i < 50; ++i) {
     RawPeer peer(&nodes[0]->worker(), managers[0].get());
     peer.Connect({nodes[1]->gid(), kTestPort});
@@ -307,6 +309,8 @@ TEST_F(HostileClientTest, EndedConnectionsWithHeldCallsCountTowardsTheLimit) {
   }
   EXPECT_LE(server->server->connections(), kLimit);
   EXPECT_GT(counters().connections_refused, 0u);
+  ASSERT_FALSE(lines.empty());
+  EXPECT_THAT(lines[0], EndsWith("calls of 3 ended connections of its address are still executed"));
   server->AnswerHeld();
   ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 0; }));
   hostile = NewPeer();

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "stack/engine/objects/object_table.h"
+#include "stack/ip/groups.h"
 
 namespace pollux::engine {
+
+static_assert(MulticastGroups::kMaxGroups == ip::Groups::kMaxGroups);
 
 absl::Status MulticastGroups::Attach(verbs::QueuePair* qp, const Gid& gid) {
   if (qp == nullptr || qp->type() != IBV_QPT_UD) {

@@ -16,8 +16,8 @@ namespace pollux::engine {
 // Implements calls of Worker, which describes them.
 class MulticastGroups {
  public:
-  static constexpr uint32_t kMaxGroups = 8192;  // as rxe
-  static constexpr uint32_t kMaxMembers = 64;   // per group: each gets a copy at once
+  static constexpr uint32_t kMaxGroups = 256;  // an interface joins no more
+  static constexpr uint32_t kMaxMembers = 64;  // per group: each gets a copy at once
   using Members = std::vector<verbs::QueuePair*>;
 
   absl::Status Attach(verbs::QueuePair* qp, const Gid& gid);

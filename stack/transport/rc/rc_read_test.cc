@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -24,6 +25,7 @@ class RcReadTest : public ::testing::TestWithParam<uint8_t> {
     attr.max_rd_atomic = attr.max_dest_rd_atomic = GetParam();
     return attr;
   }
+  void ExpectARequestAmongResponses(const std::function<void()>& at_response);
   RcReadTest() {
     for (uint32_t i = 0; i < kBytes; ++i) {
       pair_.b.memory[i] = static_cast<uint8_t>(i * 13 + i / 700);
@@ -191,8 +193,9 @@ TEST_P(RcReadTest, LossesAfterAMissingResponseDoNotCountAsItsRetries) {
   for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS) << wc.wr_id;
 }
 
-// Of the other direction, while a turn's packets do not suffice for all responses.
-TEST_P(RcReadTest, RequestsAreSentBetweenTheResponses) {
+// Posts a SEND of the responder's program after the first of many responses, and expects that it is
+// sent after at most three turns of responses. `at_response` is called for each response before it.
+void RcReadTest::ExpectARequestAmongResponses(const std::function<void()>& at_response) {
   constexpr int kTurnPackets = 32;
   bool posted = false, sent = false;
   int responses = 0;
@@ -202,6 +205,7 @@ TEST_P(RcReadTest, RequestsAreSentBetweenTheResponses) {
         pair_.b.PostSend(IBV_WR_SEND, 9, pair_.b.memory.data(), 8);
       }
       responses += sent ? 0 : 1;
+      if (!sent) at_response();
     }
     sent |= !from_a && packet.info->operation == Operation::kSend;
     return PacketAction::kDeliver;
@@ -215,6 +219,19 @@ TEST_P(RcReadTest, RequestsAreSentBetweenTheResponses) {
   EXPECT_EQ(pair_.a.Poll().size(), 5u);
   EXPECT_TRUE(sent);
   EXPECT_LE(responses, 3 * kTurnPackets);
+}
+
+// Of the other direction, while a turn's packets do not suffice for all responses.
+TEST_P(RcReadTest, RequestsAreSentBetweenTheResponses) {
+  ExpectARequestAmongResponses([] {});
+}
+
+// With DCQCN a queue pair may be active before its rate allows a packet.
+TEST_P(RcReadTest, RequestsAreSentBetweenTheResponsesAfterTurnsWithoutRoom) {
+  ExpectARequestAmongResponses([this] {
+    PollContext context = pair_.b.context(pair_.now_ns);
+    pair_.b.endpoint->Transmit(context, 0);
+  });
 }
 
 // SENDs among them complete in the order posted, and are not sent again for a lost READ response.
