@@ -130,9 +130,8 @@ class Runtime {
   void AwaitAnswers(ScopedWorkerOwnership& owned);
   static void TellOfCopy();
   static void EndOnce();
-  // Fork handlers. They make sure that no thread is in a call during the fork, except for one that
-  // a signal handler has interrupted: on the forking thread, or on another one that does not
-  // complete it.
+  // Fork handlers. They make sure that no thread is in a call during the fork. An exception is a
+  // call that a signal handler has interrupted, if the handler forks or does not return.
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();

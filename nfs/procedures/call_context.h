@@ -100,8 +100,8 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
 
 // Writes a change to stable storage, with the server's identity. A call must do this before its
 // reply. Objects other than files and directories are stored with their directory, so this does
-// nothing for them. A failure loses uncommitted data, since the kernel reports it only once: a
-// later COMMIT would succeed. RFC 1813 sections 4.7 and 4.8
+// nothing for them. A failure changes the write verifier: the kernel reports it only once, so that
+// a later COMMIT would succeed although data are lost. RFC 1813 sections 4.7 and 4.8
 Nfsstat3 Settle(const CallContext& context, const Fd& object);
 
 // Opens a regular file for reading or writing by the caller. The file's owner may always open it:

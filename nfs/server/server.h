@@ -105,7 +105,7 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   static void CloseUnused(Lane& lane);
   void Begin(Lane& lane, const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
   void PutOff(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
-  // Answers a call without its export.
+  // Answers a call with an error, without running it.
   void Refuse(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply, Nfsstat3 status);
   // Starts or defers the first waiting call. Returns false if it must keep waiting.
   bool MoveOn(Lane& lane);

@@ -34,8 +34,8 @@ using FindUpperLayer = UpperLayer (*)(uint32_t program, uint32_t version);
 // several threads, whose calls wait for each other. clnt_destroy() waits for the calls that have
 // begun. Its calls block and must not be made on the worker's core.
 //
-//  - A time-out of {0, 0} (batching): the call is sent, its reply is ignored, and RPC_TIMEDOUT is
-//    returned, 25 s later if no reply arrives.
+//  - A time-out of {0, 0} (batching): the call is sent, and RPC_TIMEDOUT is returned when its reply
+//    arrives, which is ignored, or after 25 s if none arrives.
 //  - A lost connection is replaced, and the call is sent again under its XID; a server's reply
 //    cache makes it run once. RPC_CANTSEND if no connection can be made, RPC_CANTRECV if a
 //    connection is lost for good during a call, both with an errno.

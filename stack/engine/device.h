@@ -34,8 +34,8 @@ namespace pollux::engine {
 struct DeviceOptions {
   // An interface that stays with the kernel (kernel::KernelInterface). The device uses its MAC
   // address, addresses, routes and neighbours, and takes only UDP port 4791 of its packets.
-  // Excludes `port`, `mac`, `addresses` and `gateways`. Other processes may use the interface too
-  // (kernel::InterfaceClaims).
+  // Must not be combined with `port`, `mac`, `addresses` or `gateways`. Other processes may use the
+  // interface too (kernel::InterfaceClaims).
   std::string netdev;
   // The name of a tap to create in the kernel, with the MAC address, addresses and gateways of the
   // port. All packets that are not RoCE pass between the port and the kernel, and the kernel

@@ -1,4 +1,4 @@
-// An interface on a link that records what it sends, and frames for it to receive. For tests.
+// For tests: an interface, a link that records what it sends, and frames that it may receive.
 #ifndef POLLUX_STACK_IP_INTERFACE_FIXTURE_H_
 #define POLLUX_STACK_IP_INTERFACE_FIXTURE_H_
 

@@ -24,9 +24,9 @@ struct Route {
 };
 
 // The default routes via `gateway`. One, on the VLAN of the address whose prefix contains it; if
-// there is none, on that of the first address of its IP version. A link-local gateway has one on
-// each VLAN with an address of its version. In both cases link-local addresses count only if there
-// are no others.
+// there is none, on that of the first address of the gateway's IP version. A link-local gateway has
+// one on each VLAN on which the interface has an address of that version. In both cases link-local
+// addresses count only if there are no others.
 std::vector<Route> DefaultRoutes(const Gid& gateway,
                                  const std::vector<InterfaceAddress>& addresses);
 
@@ -57,7 +57,7 @@ class Routes {
   std::optional<Gid> Source(const Gid& destination, uint16_t vlan) const;
 
  private:
-  // The same for packets that go by way of `next_hop`, which is to be on the address's link.
+  // The same for packets that go by way of `next_hop`: prefers an address with that on its link.
   std::optional<Gid> Source(const Gid& destination, const Gid& next_hop, uint16_t vlan) const;
   bool IsOwn(const Gid& address) const;
   // For IPv4: all ones, or the last address of a prefix. In a /31 or /32 there is none (RFC 3021).

@@ -32,11 +32,10 @@ class InterfaceClaims {
   // How often a process tries to be the one that answers what no process has claimed.
   static constexpr uint64_t kAnswersRetryNs = 100'000'000;
 
-  // Claims numbers for `workers` workers (a power of two is used up) with up to `queue_pairs` queue
-  // pairs each: one aligned block of parts, at random among the free ones that leave the largest
-  // blocks free to others.
-  // `interface_index`: the kernel's. ResourceExhausted if no such block is free; InvalidArgument if
-  // 24 bits cannot hold as many.
+  // Claims queue pair numbers for `workers` workers (rounded up to a power of two) with up to
+  // `queue_pairs` queue pairs each, as one aligned block of parts. Of the free blocks that leave
+  // the largest blocks to other processes, it takes one at random. `interface_index`: the kernel's.
+  // ResourceExhausted if no such block is free; InvalidArgument if 24 bits cannot hold as many.
   static absl::StatusOr<std::unique_ptr<InterfaceClaims>> Join(uint32_t interface_index,
                                                                uint32_t workers,
                                                                uint32_t queue_pairs,
@@ -70,7 +69,7 @@ class InterfaceClaims {
   bool OtherTakesService(uint64_t service_id) const;
 
   // Whether this process is the one that answers messages for IDs and services that no process has
-  // claimed. If no process is, it becomes the one, by a try every kAnswersRetryNs.
+  // claimed. If no process answers them, this one tries to every kAnswersRetryNs.
   bool AnswersUnclaimed(uint64_t now_ns);
 
  private:

@@ -200,21 +200,23 @@ int BenchCommand(int argc, char** argv) {
       "near and with far cores are reported separately.");
   DeclareRemoteOptions(options, &bench.remote);
   options.Switch("server", "serve measurements until SIGINT or SIGTERM", &bench.server);
-  options.Number("verbs-port", "port of the server's verbs (18515)", 1, 65535, &bench.verbs_port);
+  options.Number("verbs-port", "the server's port for send, write, read, pairs and beside\n(18515)",
+                 1, 65535, &bench.verbs_port);
   options.Parsed("measure", "LIST",
-                 "parts to run, of null,blocks,send,write,read,pairs,beside\n(all); a `pollux "
-                 "serve` supports null,blocks",
+                 "parts to run, of null,blocks,send,write,read,pairs (SENDs on\n"
+                 "several queue pairs),beside (small messages beside large\n"
+                 "ones) (all); `pollux serve` supports null,blocks",
                  [&plan](const std::string& list) { return plan.SetWhat(list); });
   options.Parsed("sizes", "LIST",
                  "message sizes in bytes (2,64,1024,8192,65536,1048576);\nall: every power of two",
                  [&plan](const std::string& list) { return plan.SetSizes(list); });
-  options.Parsed(
-      "pairs", "LIST",
-      "numbers of queue pairs for the part pairs (1,4,16,64);\nthe part beside uses the largest",
-      [&plan](const std::string& list) { return plan.SetPairs(list); });
+  options.Parsed("pairs", "LIST",
+                 "numbers of queue pairs for --measure pairs (1,4,16,64);\n"
+                 "--measure beside uses the largest",
+                 [&plan](const std::string& list) { return plan.SetPairs(list); });
   options.Number("passes",
-                 "number of passes (5); figures are their medians, and with\nfewer than 5 verdicts "
-                 "do not count",
+                 "number of passes (5); figures are their medians. Verdicts do\n"
+                 "not count if there are fewer than 5 passes",
                  1, 1000, &plan.passes);
   options.Number("count", "maximum operations per measurement (100000)", 1, 1'000'000'000,
                  &plan.count);

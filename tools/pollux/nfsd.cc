@@ -382,13 +382,13 @@ int NfsdCommand(int argc, char** argv) {
                  kMaxConnections, &nfsd.max_connections);
   options.Number(
       "max-connections-per-client",
-      "connections per address (0: an address may take more while it has\nfewer than are free)", 0,
-      kMaxConnections, &nfsd.max_connections_per_client);
+      "connections per address (0: one more only while the address has\nfewer than are still free)",
+      0, kMaxConnections, &nfsd.max_connections_per_client);
   options.Number("max-locks", "files that all clients together may lock in an export (16384)", 1,
                  kMaxLocks, &nfsd.max_locks);
   options.Number(
       "max-locks-per-client",
-      "locks per address (0: an address may take more while it has\nfewer than are free)", 0,
+      "locks per address (0: one more only while the address has fewer\nthan are still free)", 0,
       kMaxLocks, &nfsd.max_locks_per_client);
   options.Switch("rpcbind",
                  "register the services with this host's rpcbind while nfsd runs;\n"

@@ -51,7 +51,7 @@ class NfsdControl {
   using Log = std::function<void(LogLevel level, const std::string& line)>;
   // `exports` must outlive this object. `tables`, the lock tables of `exports`, and `hosts` must
   // outlive `exports`. The objects that `log` uses must exist until all work in the exports'
-  // storage is done. AlreadyExists, with the option to use, if a port is in use.
+  // storage is done. AlreadyExists if a port is in use; the message names the option for another.
   static absl::StatusOr<std::unique_ptr<NfsdControl>> Start(const ControlOptions& options,
                                                             const nfs::ServedExports* exports,
                                                             nfs::LockTables* tables,

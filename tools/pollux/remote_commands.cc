@@ -23,7 +23,7 @@ constexpr size_t kMaxListedFiles = 10'000'000;  // of a listing: what one can st
 int Transfer(const std::string& command, bool put, int argc, char** argv) {
   RemoteOptions remote;
   Options options(put ? "put [options] ADDR LOCAL [REMOTE]" : "get [options] ADDR REMOTE [LOCAL]",
-                  put ? "Sends a file to a server (pollux serve) by RDMA READ of its memory."
+                  put ? "Sends a file to a server (pollux serve), which fetches it by RDMA READ."
                       : "Fetches a file from a server (pollux serve) by RDMA WRITE into memory.");
   DeclareRemoteOptions(options, &remote);
   std::vector<std::string> operands;

@@ -93,8 +93,8 @@ int ServeCommand(int argc, char** argv) {
                  kMaxConnections, &serve.max_connections);
   options.Number(
       "max-connections-per-client",
-      "connections per address (0: an address may take more while it has\nfewer than are free)", 0,
-      kMaxConnections, &serve.max_connections_per_client);
+      "connections per address (0: one more only while the address has\nfewer than are still free)",
+      0, kMaxConnections, &serve.max_connections_per_client);
   options.Switch("rpcbind", "register with this host's rpcbind while it runs (netids rdma, rdma6)",
                  &serve.rpcbind);
   DeclareLogOption(options);

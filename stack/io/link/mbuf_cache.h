@@ -30,8 +30,8 @@ inline rte_mbuf* TakeCachedMbuf(rte_mempool* pool, uint32_t ahead, const void** 
 // Take() is called nothing else may use the cache.
 class CachedMbufs {
  public:
-  // If the cache holds fewer than `wanted` mbufs, it is filled from `pool` first. Of the mbufs in
-  // the cache, `ahead` are not offered: as in TakeCachedMbuf(), they can be prefetched.
+  // If the cache holds fewer than `wanted` mbufs, it is filled from `pool` first. `ahead` mbufs
+  // always stay in the cache, so that the caller can prefetch them, as in TakeCachedMbuf().
   CachedMbufs(rte_mempool* pool, uint32_t wanted, uint32_t ahead)
       : cache_(rte_mempool_default_cache(pool, rte_lcore_id())) {
     if (cache_ == nullptr) [[unlikely]]

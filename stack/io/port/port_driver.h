@@ -13,8 +13,8 @@ namespace pollux::io {
 
 // Ethernet header and one 802.1Q tag.
 inline constexpr uint16_t kFramingBytes = 18;
-// What drivers of NICs subtract from a buffer: 26 bytes for a second tag and the checksum of the
-// frame (Intel's), or 30 for virtio's header of 12 bytes.
+// What drivers of NICs subtract from a buffer to get the MTU: 26 bytes (Intel's: Ethernet header,
+// two tags, the frame's checksum) or 30 (virtio: kFramingBytes and a header of 12 bytes).
 inline constexpr uint16_t kNicFramingBytes = 30;
 // The room of a buffer for NICs that use only a power of two of it.
 inline constexpr uint16_t kNicLargeRoom = 8192;

@@ -16,7 +16,7 @@ class RemovalWatch {
   RemovalWatch(const RemovalWatch&) = delete;
   RemovalWatch& operator=(const RemovalWatch&) = delete;
 
-  // Whether the device is gone, or waits until it is released. On any thread.
+  // Whether the device is gone, or is only waiting to be released. On any thread.
   bool removed() const { return removed_.load(std::memory_order_relaxed); }
 
  private:

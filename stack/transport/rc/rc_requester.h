@@ -187,7 +187,7 @@ class RcRequester {
   ReadGapTracker repairs_;     // of [una_, answered_end_), and of what was probed
   uint64_t probed_ns_ = 0;     // when a SEND or WRITE was last used as a probe
   Psn nak_psn_;                // of the last sequence NAK that was acted on
-  // Of a NAK that ends the connection, and for which an older READ or atomic lacks its response.
+  // Of a NAK that ends the connection once an older READ or atomic has its response.
   ibv_wc_status nak_status_ = IBV_WC_SUCCESS;
   Psn nak_status_psn_;
   Psn probed_psn_;    // of that request

@@ -26,7 +26,7 @@ struct RetransmissionTimeout {
   static constexpr uint64_t kLossyProbeNs = 50'000;
   static constexpr uint64_t kUnaskedAnswerNs = 200'000;  // above a peer's (RcResponder::kUnaskedNs)
   static constexpr int kMaxProbes = 6;                   // since the last progress
-  // As long in total: where single packets are lost, all may be lost for a while.
+  // Together as long as kMaxProbes: a link that loses single packets may lose all for a while.
   static constexpr int kMaxLossyProbes = 10;
   static_assert(kLossyProbeNs << kMaxLossyProbes >= kMinProbeNs << kMaxProbes);
   // A peer in software may lose its CPU for longer than some programs, made for hardware, are
