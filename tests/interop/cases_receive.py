@@ -12,7 +12,7 @@ RECEIVES_AT = 65536
 RNR_PAUSE_S = 0.5  # while no receive is posted
 # 2^17 * 4.096 us = 0.54 s, since a side may not run for 100 ms on a busy machine.
 TIMEOUT, RETRIES = 17, 3
-PROBES = 6  # the most in one silence: RcRequester::kMaxProbes
+PROBES = 10  # the most without progress: kMaxLossyProbes of retransmission_timeout.h
 LOSSY_TIMEOUT = 14  # 67 ms
 READS, READ_BYTES = 24, 64 * 1024
 
