@@ -1,9 +1,11 @@
 """Tests pollux nfs with pollux nfsd: transfers, errors, loss, restarts, and a power failure."""
 
 import json
+import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 import unittest
 
 from tests.command.exports import Exported
@@ -147,10 +149,11 @@ class PowerFailureTest(NfsOnNfsd):
 
     def left(self):
         """Returns {name: content} of the files that a power failure at this moment would leave."""
-        copy = self.directory / "copy"
+        # With a name of its own: an earlier copy's loop device may still exist after umount, and
+        # mount would use it again for a file of the same name, with its old content.
+        point = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+        copy = point.with_suffix(".image")
         shutil.copyfile(self.image, copy)
-        point = self.directory / "left"
-        point.mkdir(exist_ok=True)
         self.mount(copy, point)
         left = {path.name: path.read_bytes() for path in point.iterdir() if path.is_file()}
         subprocess.run(["umount", self.mount_points.pop()], check=True)
