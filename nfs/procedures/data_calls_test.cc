@@ -124,7 +124,6 @@ TEST_F(DataCallsTest, InvalidWritesGetTheMatchingStatus) {
   EXPECT_EQ(Write(Writing("f", 0, "text"), 0).status, Nfsstat3::kRofs);
 }
 
-// RFC 1813 section 3.3.21
 // While the file is stored, a local process may change it: the client must find its cache outdated.
 TEST_F(DataCallsTest, WccDataOfCommitExcludesChangesDuringTheSync) {
   MakeFile("f", "text", 0666);
@@ -138,6 +137,7 @@ TEST_F(DataCallsTest, WccDataOfCommitExcludesChangesDuringTheSync) {
   EXPECT_EQ(committed.resok.file_wcc.after->size, 4u);
 }
 
+// RFC 1813 section 3.3.21
 TEST_F(DataCallsTest, CommitNeedsARegularFile) {
   ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0666), 0);
   for (const char* name : {"", "fifo"}) {
