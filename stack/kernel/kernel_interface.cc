@@ -101,27 +101,25 @@ void TakeAddress(const nlmsghdr& message, uint32_t index, ip::KernelState* state
   state->addresses.push_back({.address = *own, .prefix_length = address->ifa_prefixlen});
 }
 
-using Prefix = std::pair<Gid, uint8_t>;  // with its length
-using Prefixes = std::vector<Prefix>;
-
 // A prefix is on the link if a route says so (RFC 5942 section 4): a router may announce one that
 // is not, and an address may have been given without its route. Without any route, as while the
 // interface is down, the addresses alone tell.
-void NarrowUnroutedPrefixes(const Prefixes& on_link, ip::KernelState* state) {
+void NarrowUnroutedPrefixes(const std::vector<ip::Route>& on_link, ip::KernelState* state) {
   if (on_link.empty()) return;
   for (InterfaceAddress& own : state->addresses) {
     if (own.address.IsLinkLocal()) continue;
-    const bool routed = std::ranges::any_of(on_link, [&own](const Prefix& prefix) {
-      return prefix.second == own.prefix_length &&
-             InPrefix(own.address, prefix.first, prefix.second);
+    const bool routed = std::ranges::any_of(on_link, [&own](const ip::Route& route) {
+      return route.prefix_length == own.prefix_length &&
+             InPrefix(own.address, route.prefix, route.prefix_length);
     });
     if (!routed) own.prefix_length = own.address.IsIpv4() ? 32 : 128;
   }
 }
 
-// `on_link` takes the prefixes of routes without a gateway, of every table: which one holds for a
-// packet is a matter of rules (policy routing, VRF), but each says that the prefix is on the link.
-void TakeRoute(const nlmsghdr& message, uint32_t index, ip::KernelState* state, Prefixes* on_link) {
+// `on_link` takes the routes without a gateway, of every table: which one holds for a packet is a
+// matter of rules (policy routing, VRF), but each says that its prefix is on the link.
+void TakeRoute(const nlmsghdr& message, uint32_t index, ip::KernelState* state,
+               std::vector<ip::Route>* on_link) {
   const auto* body = Find<rtmsg>(message);
   if (body == nullptr || body->rtm_type != RTN_UNICAST) return;
   // What a redirect or a path MTU has taught the kernel for a while, without a word of its end.
@@ -157,7 +155,7 @@ void TakeRoute(const nlmsghdr& message, uint32_t index, ip::KernelState* state, 
     }
   });
   if (interface != index || by_other_version) return;
-  if (!route.gateway) on_link->emplace_back(route.prefix, route.prefix_length);
+  if (!route.gateway) on_link->push_back(route);
   if (table != RT_TABLE_MAIN) return;
   if (state->routes.size() < ip::Routes::kMaxRoutes) state->routes.push_back(route);
 }
@@ -226,7 +224,7 @@ absl::Status KernelInterface::ReadState(ip::KernelState* state) {
   if (!status.ok()) return status;
   std::stable_partition(state->addresses.begin(), state->addresses.end(),
                         [](const InterfaceAddress& own) { return own.address.IsLinkLocal(); });
-  Prefixes on_link;
+  std::vector<ip::Route> on_link;
   for (const uint8_t family : {AF_INET, AF_INET6}) {
     io::NetlinkRequest routes(RTM_GETROUTE, NLM_F_DUMP);
     rtmsg wanted{};
