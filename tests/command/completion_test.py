@@ -20,14 +20,16 @@ COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
 _pollux 2>&1
 printf '%s\\n' "${COMPREPLY[@]}"
 """
-# Types the words into a zsh on a pseudoterminal and prints the list of matches.
+# Types the words into a zsh on a pseudoterminal and prints the list of matches. The words are typed
+# when zsh reads keys: before, the terminal itself would take the control characters.
 ZSH = """
 zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell "PS1= PROMPT_EOL_MARK= LISTMAX=0 COLUMNS=300; stty -echo"
 zpty -w shell "fpath=($1 \\$fpath); autoload -U compinit; compinit -u"
 zpty -w shell "zstyle ':completion:*' list-prompt ''; zstyle ':completion:*' menu no"
-zpty -w shell "bindkey '^I' complete-word; bindkey '^D' list-choices; print rea\\dy"
+zpty -w shell "bindkey '^I' complete-word; bindkey '^D' list-choices"
+zpty -w shell "zle-line-init() { print -n rea\\dy }; zle -N zle-line-init"
 while zpty -r shell line '*ready*'; do break; done
 zpty -w -n shell "$2"$'\\x04'$'\\x15print do\\\\ne.\\n'
 while zpty -r shell line; do
