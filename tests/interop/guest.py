@@ -71,13 +71,15 @@ class Guest(Machine):
     def reset(self, mtu):
         """Removes all traces of the last case; reboots a guest in which that fails.
 
-        With an MTU below 1,280 Linux removes all IPv6 addresses of an interface.
+        With an MTU below 1,280 Linux removes all IPv6 addresses of an interface. A VLAN's interface
+        takes a lower MTU of its parent, but keeps it when the parent's rises again; rxe would then
+        repeat packets that exceed it for ever, in the system call that posts them.
         """
         try:
             self.kill_scripts(Deadline(20))
             self.run("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 clsact "
                      "2>/dev/null; ip link del ifb0 2>/dev/null; ip neigh flush all; "
-                     f"ip link set eth0 mtu {mtu} && "
+                     f"ip link set eth0 mtu {mtu} && ip link set eth0.{VLAN} mtu {mtu} && "
                      f"ip addr replace {ADDRESS6}/64 dev eth0 nodad", Deadline(20))
             self.wait_for_no_cm(Deadline(20))
         except CaseFailure:
