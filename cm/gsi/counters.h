@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <variant>
 
 #include "absl/functional/function_ref.h"
 #include "cm/wire/mad.h"
@@ -43,6 +44,7 @@ struct MessageCounters {
 struct Counters {
   static constexpr uint16_t kFirst = static_cast<uint16_t>(Attribute::kReq);
   static constexpr uint16_t kLast = static_cast<uint16_t>(Attribute::kApr);
+  static_assert(kLast - kFirst + 1 == std::variant_size_v<Message>);
   std::array<MessageCounters, kLast - kFirst + 1> messages{};
   std::array<uint64_t, static_cast<size_t>(MadDrop::kCount)> drops{};
 

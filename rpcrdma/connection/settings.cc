@@ -1,6 +1,7 @@
 #include "rpcrdma/connection/settings.h"
 
 #include "absl/strings/str_format.h"
+#include "rpcrdma/wire/private_data.h"
 
 namespace pollux::rpcrdma {
 
@@ -21,20 +22,6 @@ absl::Status CheckSettings(uint32_t credits, uint32_t reverse_credits, uint32_t 
     }
   }
   return absl::OkStatus();
-}
-
-Negotiated Negotiate(const PrivateData& local, bool local_is_client,
-                     absl::Span<const uint8_t> bytes) {
-  Negotiated negotiated;
-  negotiated.local = local;
-  negotiated.peer_private_data.assign(bytes.begin(), bytes.end());
-  const auto found = FindPrivateData(bytes);
-  negotiated.peer_sent = found.has_value();
-  // RFC 8797 section 5.1
-  negotiated.peer = found.value_or(PrivateData{});
-  negotiated.thresholds = local_is_client ? NegotiateThresholds(local, negotiated.peer)
-                                          : NegotiateThresholds(negotiated.peer, local);
-  return negotiated;
 }
 
 }  // namespace pollux::rpcrdma

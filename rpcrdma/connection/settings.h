@@ -5,9 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "rpcrdma/connection/connection.h"
-#include "rpcrdma/wire/negotiated.h"
 
 namespace pollux::rpcrdma {
 
@@ -33,10 +31,6 @@ constexpr Shares SharesOf(uint32_t credits, uint32_t reverse_credits) {
 // of 1,024 in [kMinInlineBytes, kMaxInlineBytes].
 absl::Status CheckSettings(uint32_t credits, uint32_t reverse_credits, uint32_t send_bytes,
                            uint32_t receive_bytes);
-
-// Source: RFC 8797. `bytes` is the peer's private data, without a CMA header.
-Negotiated Negotiate(const PrivateData& local, bool local_is_client,
-                     absl::Span<const uint8_t> bytes);
 
 }  // namespace pollux::rpcrdma
 

@@ -2,8 +2,10 @@
 #ifndef POLLUX_RPCRDMA_WIRE_NEGOTIATED_H_
 #define POLLUX_RPCRDMA_WIRE_NEGOTIATED_H_
 
+#include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "rpcrdma/wire/private_data.h"
 
 namespace pollux::rpcrdma {
@@ -18,6 +20,10 @@ struct Negotiated {
   // RFC 8797 section 4.1: both sides must support it.
   bool remote_invalidation() const { return local.remote_invalidation && peer.remote_invalidation; }
 };
+
+// Source: RFC 8797. `bytes` is the peer's private data, without a CMA header.
+Negotiated Negotiate(const PrivateData& local, bool local_is_client,
+                     absl::Span<const uint8_t> bytes);
 
 // The rules for the Requester and the Responder in one direction of a connection.
 struct DirectionTerms {

@@ -20,7 +20,7 @@ DEVICE = f"/sys/bus/pci/devices/{PCI_ADDRESS}"
 FILE_BYTES = 8_000_003
 QUEUES = 2
 LINK_DOWN_S = 1  # less than the retries of a connection last
-PAIRS = 8
+PAIRS = 32
 # Of the packets that the workers received, at most this share may have to be passed on if the NIC
 # sorts: those of CM and ARP.
 PASSED_ON = 0.05

@@ -20,6 +20,7 @@ import pathlib
 
 from case import need
 from cases_connect import SEND_ONLY, drop_frames, drop_mads, stop_dropping
+from process import last_line
 from programs import cases_of, end_well, places
 
 PORT = 18515
@@ -35,6 +36,7 @@ ONE_REPORTS = ("ib_read_lat", "ib_atomic_lat", "ib_send_bw", "ib_write_bw", "ib_
 STREAMS, SMALL = ("ib_send_bw", "ib_write_bw"), 4096
 REQ, SIDR_REQ = 0x10, 0x17
 CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
+LAST_UNACKNOWLEDGED = "Failed to close connection between server and client"
 ALL_SIZES = [1 << shift for shift in range(1, 24)]  # of the option -a
 ALL_COUNT = 5  # the minimum of the option
 # The cases with all sizes send messages of 8 MiB, on a machine that emulates one side.
@@ -96,6 +98,18 @@ def report_of(bench, place, asked):
          f"the report says {text}")
 
 
+def both_ended(active, passive, loss, by_cm):
+    """Checks that both programs ended well. With -R the server's last message goes over the
+    connection itself: if its acknowledgement is lost, the client has disconnected before the
+    server sends it again."""
+    if not (loss and by_cm):
+        end_well(active, passive)
+        return
+    end_well(active)
+    need(passive.wait() == 0 or LAST_UNACKNOWLEDGED in passive.output,
+         f"the server ended badly: {last_line(passive.output)}")
+
+
 def measure(bench, loss, program, options, sizes, count, by_cm, report):
     """Runs a measurement; at its end the client must have printed results for all sizes."""
     common = [program, "-F", *options]
@@ -113,7 +127,7 @@ def measure(bench, loss, program, options, sizes, count, by_cm, report):
         with awaited_listener(bench, by_cm, SIDR_REQ if "UD" in options else REQ):
             active.start(*common, *of_active, "-x", active.gid_index,
                          active.peer if by_cm else active.peer_tcp)
-        end_well(active, passive)
+        both_ended(active, passive, loss, by_cm)
         missing = [size for size in sizes if not reported(active.output, size)]
         need(not missing, f"{active.name} printed no results for messages of {missing} bytes")
 

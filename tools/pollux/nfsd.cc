@@ -57,7 +57,7 @@ struct NfsdOptions {
   uint64_t max_connections = nfs::ServerOptions{}.max_connections;
   uint64_t max_connections_per_client = 0;
   uint64_t max_locks = nfs::LockLimits{}.files;
-  uint64_t max_locks_per_client = 0;
+  uint64_t max_locks_per_client = nfs::LockLimits{}.of_address;
   ControlOptions control{.service_port = nfs::kNfsRdmaPort,
                          .mount_port = kMountPort,
                          .lock_port = kLockPort,
