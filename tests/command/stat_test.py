@@ -156,18 +156,27 @@ class StatTest(CommandTest):
     def test_watch_repeats_with_later_samples(self):
         server = self.serve()
 
-        def watched():
-            """Returns a watch that has sampled twice; None if it ended for lack of an answer."""
-            watch = self.start(Host(), "stat", "--json", "--watch")
-            wait_for("two looks", lambda: watch.stdout.count("\n") >= 2
-                     or watch.process.poll() is not None)
-            return watch if watch.process.poll() is None else None
+        def watch_for(beginning, *options):
+            """Returns a watch that has printed two whole reports and a part of a third, each with a
+            line that begins so."""
 
-        watch = wait_for("answers", watched)
+            def watched():
+                watch = self.start(Host(), "stat", "--watch", *options)
+                wait_for("reports", lambda: f"\n{watch.stdout}".count(f"\n{beginning}") >= 3
+                         or watch.process.poll() is not None)
+                # None if it ended for lack of an answer.
+                return watch if watch.process.poll() is None else None
+
+            return wait_for("answers", watched)
+
+        watch = watch_for("{", "--json")
         first, second = (json.loads(line)["processes"][0]["workers"][0]["core"]["now_ns"]
                          for line in watch.stdout.splitlines()[:2])
         self.assertGreater(second, first)
         self.assertEqual(watch.interrupt(), 0, watch.stderr)
+        text = watch_for(f"process {server.process.pid}")
+        self.assertNotIn("\033", text.stdout)  # no terminal
+        self.assertEqual(text.interrupt(), 0, text.stderr)
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
     def ask(self, process, command):

@@ -1,7 +1,10 @@
 // pollux stat and pollux connections: what running processes tell of themselves.
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -77,7 +80,9 @@ std::string Watched(const StatOptions& stat, const Json& now, const Json& before
 }
 
 absl::Status Stat(const StatOptions& stat) {
-  constexpr char kClearScreen[] = "\033[H\033[2J";
+  // A terminal shows each report in the place of the one before; a file has an empty line between.
+  const bool is_screen = stat.watch && isatty(STDOUT_FILENO) != 0;
+  std::string_view before_text = is_screen ? "\033[H\033[2J" : "";
   Json before;
   Clock::time_point then;
   for (;;) {
@@ -86,9 +91,10 @@ absl::Status Stat(const StatOptions& stat) {
     const Clock::time_point at = Clock::now();
     const double seconds = std::chrono::duration<double>(at - then).count();
     absl::Status printed = stat.json ? PrintJson(*now)
-                                     : PrintOut(absl::StrCat(stat.watch ? kClearScreen : "",
+                                     : PrintOut(absl::StrCat(before_text,
                                                              Watched(stat, *now, before, seconds)));
     if (!printed.ok() || !stat.watch) return printed;
+    if (!is_screen) before_text = "\n";
     before = *std::move(now);
     then = at;
     SleepUntilInterrupted(static_cast<int>(stat.interval_s * 1000));
