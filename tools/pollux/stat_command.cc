@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -82,7 +81,7 @@ std::string Watched(const StatOptions& stat, const Json& now, const Json& before
 absl::Status Stat(const StatOptions& stat) {
   // A terminal shows each report in the place of the one before; a file has an empty line between.
   const bool is_screen = stat.watch && isatty(STDOUT_FILENO) != 0;
-  std::string_view before_text = is_screen ? "\033[H\033[2J" : "";
+  const char* beginning = is_screen ? "\033[H\033[2J" : "";
   Json before;
   Clock::time_point then;
   for (;;) {
@@ -90,11 +89,11 @@ absl::Status Stat(const StatOptions& stat) {
     if (!now.ok()) return now.status();
     const Clock::time_point at = Clock::now();
     const double seconds = std::chrono::duration<double>(at - then).count();
-    absl::Status printed = stat.json ? PrintJson(*now)
-                                     : PrintOut(absl::StrCat(before_text,
-                                                             Watched(stat, *now, before, seconds)));
+    absl::Status printed =
+        stat.json ? PrintJson(*now)
+                  : PrintOut(absl::StrCat(beginning, Watched(stat, *now, before, seconds)));
     if (!printed.ok() || !stat.watch) return printed;
-    if (!is_screen) before_text = "\n";
+    if (!is_screen) beginning = "\n";
     before = *std::move(now);
     then = at;
     SleepUntilInterrupted(static_cast<int>(stat.interval_s * 1000));
