@@ -14,7 +14,7 @@ size_t EmitMadFrame(const verbs::AddressHandle& path, const MadBuffer& mad, uint
   const bool is_ipv4 = path.destination.IsIpv4();
   uint8_t* p = frame;
   p += wire::EmitEthernet({.destination = path.link->Load().mac,
-                           .source = path.source_mac,
+                           .source = path.own_link->Load().mac,
                            .vlan_tci = path.vlan_tci,
                            .ether_type = is_ipv4 ? wire::kEtherTypeIpv4 : wire::kEtherTypeIpv6},
                           p);

@@ -14,7 +14,8 @@ class MadFrameTest : public testing::Test {
  protected:
   MadFrameTest() {
     link.Store({2, 0, 0, 0, 0, 2}, true);
-    path.source_mac = {2, 0, 0, 0, 0, 1};
+    own_link.Store({2, 0, 0, 0, 0, 1}, true);
+    path.own_link = &own_link;
     path.link = &link;
     for (size_t i = 0; i < mad.size(); ++i) mad[i] = static_cast<uint8_t>(i);
     frame.fill(0xEE);
@@ -25,7 +26,7 @@ class MadFrameTest : public testing::Test {
     const auto ethernet = wire::ParseEthernet(frame.data(), bytes);
     ASSERT_TRUE(ethernet);
     EXPECT_EQ(ethernet->destination, link.Load().mac);
-    EXPECT_EQ(ethernet->source, path.source_mac);
+    EXPECT_EQ(ethernet->source, own_link.Load().mac);
     EXPECT_EQ(ethernet->vlan_tci, path.vlan_tci);
     wire::RocePacket packet;
     ASSERT_EQ(wire::ParseRocePacket(frame.data(), bytes, &packet), wire::ParseResult::kOk);
@@ -41,7 +42,7 @@ class MadFrameTest : public testing::Test {
                             [](uint8_t byte) { return byte == 0xEE; }));
   }
 
-  verbs::LinkAddress link;
+  verbs::LinkAddress own_link, link;
   verbs::AddressHandle path;
   MadBuffer mad;
   std::array<uint8_t, kMaxMadFrameBytes + 8> frame;

@@ -29,8 +29,14 @@ struct AddressConflict {
 struct HostState {
   explicit HostState(Solicitor* solicitor) : neighbours(solicitor, &has_new_deadline) {}
 
+  void SetMac(const MacAddress& now) {
+    mac = now;
+    own_link.Store(now, true);
+  }
+
   MacAddress mac{};
-  bool answers = true;  // InterfaceConfig::answers
+  verbs::LinkAddress own_link;  // `mac` for all workers
+  bool answers = true;          // InterfaceConfig::answers
   GidTable gids;
   Routes routes;
   bool has_new_deadline = true;  // Interface::TakeNewDeadline()

@@ -45,6 +45,9 @@ std::vector<InterfaceAddress> AllAddresses(const InterfaceConfig& config) {
   return all;
 }
 
+// RFC 4291 section 2.7: no router forwards what is sent to it.
+bool StaysOnLink(const Gid& group) { return !group.IsIpv4() && (group.raw[1] & 0x0F) <= 2; }
+
 bool HasMac(const uint8_t* frame, const MacAddress& mac) {
   return std::memcmp(frame + wire::ethernet::kDestination, mac.data(), mac.size()) == 0;
 }
@@ -143,7 +146,7 @@ Interface::Interface(const InterfaceConfig& config, HostInterface* kernel)
     const std::vector<Route> defaults = DefaultRoutes(gateway, addresses);
     routes.insert(routes.end(), defaults.begin(), defaults.end());
   }
-  host_.mac = config.mac;
+  host_.SetMac(config.mac);
   host_.answers = config.answers;
   if (!config.answers) claim_ = Claim::kDone;
   host_.gids.Assign(gids);
@@ -178,10 +181,7 @@ absl::StatusOr<ibv_gid_entry> Interface::QueryGidEx(uint32_t index) const {
 
 absl::StatusOr<uint8_t> Interface::SourceIndex(const Gid& destination) const {
   if (destination.IsMulticast()) {
-    for (uint32_t i = 0; i < host_.gids.size(); ++i) {
-      const Gid gid = host_.gids.at(i).gid;
-      if (!gid.IsZero() && gid.IsIpv4() == destination.IsIpv4()) return static_cast<uint8_t>(i);
-    }
+    if (const std::optional<uint8_t> index = GroupSourceIndex(destination)) return *index;
     return absl::NotFoundError(absl::StrCat("no address to send to ", FormatAddress(destination),
                                             " from: this port has no IPv",
                                             destination.IsIpv4() ? "4" : "6", " address"));
@@ -196,6 +196,26 @@ absl::StatusOr<uint8_t> Interface::SourceIndex(const Gid& destination) const {
                                             " is not in the GID table"));
   }
   return static_cast<uint8_t>(index);
+}
+
+// RFC 6724 section 5 rule 2: an address whose scope reaches as far as the group's. Among several
+// VLANs the one of the first configured address, whatever the scope.
+std::optional<uint8_t> Interface::GroupSourceIndex(const Gid& group) const {
+  const auto find = [&](auto&& suits) -> std::optional<uint8_t> {
+    for (uint32_t i = 0; i < host_.gids.size(); ++i) {
+      const GidEntry own = host_.gids.at(i);
+      if (own.gid.IsZero() || own.gid.IsIpv4() != group.IsIpv4()) continue;
+      if (suits(own)) return static_cast<uint8_t>(i);
+    }
+    return std::nullopt;
+  };
+  const std::optional<uint8_t> wide =
+      find([](const GidEntry& own) { return !own.gid.IsLinkLocal(); });
+  if (wide && !StaysOnLink(group)) return wide;
+  const uint16_t vlan = wide ? GidVlan(*wide) : kNoVlan;
+  const std::optional<uint8_t> narrow =
+      find([vlan](const GidEntry& own) { return own.gid.IsLinkLocal() && own.vlan == vlan; });
+  return narrow ? narrow : find([](const GidEntry&) { return true; });
 }
 
 std::optional<uint8_t> Interface::GidIndex(const Gid& address) const {
@@ -411,12 +431,12 @@ absl::StatusOr<verbs::AddressHandle> Interface::MakeAddressHandle(const ibv_ah_a
   verbs::AddressHandle handle{};
   handle.source = *source;
   handle.destination = destination;
-  handle.source_mac = host_.mac;
   if (vlan != kNoVlan) {
     const int priority = attr.sl != 0 ? std::min(attr.sl, kMaxPriority)
                                       : attr.grh.traffic_class >> kClassPriorityShift;
     handle.vlan_tci = static_cast<uint16_t>(priority << wire::kVlanPriorityShift | vlan);
   }
+  handle.own_link = &host_.own_link;
   handle.link = link;
   handle.hop_limit = attr.grh.hop_limit == 0 ? kDefaultHopLimit : attr.grh.hop_limit;
   handle.traffic_class = attr.grh.traffic_class;
@@ -454,7 +474,8 @@ absl::Status Interface::LeaveMulticast(const Gid& group, PollContext& context, u
 
 void Interface::TakeKernelState() {
   const KernelState& state = kernel_->state();
-  config_.mac = host_.mac = state.mac;
+  config_.mac = state.mac;
+  host_.SetMac(state.mac);
   config_.mtu = std::min(port_mtu_, state.mtu);
   config_.addresses = state.addresses;
   std::vector<GidEntry> gids;

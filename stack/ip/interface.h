@@ -185,6 +185,7 @@ class Interface : public transport::Resolver, private Solicitor {
   void OnIcmpv6(const wire::EthernetHeader& ethernet, const wire::Ipv6Header& ip, const uint8_t* p,
                 size_t length, transport::PollContext& context);
   bool LookUpOurs(const wire::RocePacket& packet);
+  std::optional<uint8_t> GroupSourceIndex(const Gid& group) const;
   // Whether a frame to this IP address, with this destination MAC, is for this interface.
   bool IsFor(const wire::EthernetHeader& ethernet, const Gid& destination) const;
   void JoinOwnGroups(transport::PollContext& context);

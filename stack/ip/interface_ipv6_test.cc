@@ -144,6 +144,8 @@ TEST_F(InterfaceIpv6Test, TheGidTableMatchesThatOfLinux) {
   EXPECT_EQ(interface_.SourceIndex(Gid::FromIpv4(kPeer)).value(), 1);
   EXPECT_EQ(interface_.SourceIndex(kPeer6).value(), 2);
   EXPECT_EQ(interface_.SourceIndex(V6("2001:db8:9::1")).value(), 2);
+  EXPECT_EQ(interface_.SourceIndex(V6("ff02::1234")).value(), 0);
+  EXPECT_EQ(interface_.SourceIndex(V6("ff05::1234")).value(), 2);
   EXPECT_EQ(interface_.SourceIndex(Gid::FromIpv4(Ip(9, 9, 9, 9))).status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_EQ(interface_.GidIndex(kOurs6), 2);

@@ -193,6 +193,18 @@ TEST_F(InterfaceKernelTest, LoopbackFollowsTheMacAddress) {
   EXPECT_EQ(after->link->Load().mac, kernel_.state_.mac);
 }
 
+// Queue pairs keep handles, and build their headers anew when the version of `link` changes.
+TEST_F(InterfaceKernelTest, HandlesFollowTheMacAddress) {
+  const auto handle = Handle(kPeer);
+  ASSERT_TRUE(handle.ok());
+  const uint64_t before = handle->link->word();
+  kernel_.state_.mac = {2, 0, 0, 0, 0, 7};
+  kernel_.changed = true;
+  Pass(HostInterface::kPollNs);
+  EXPECT_EQ(handle->own_link->Load().mac, kernel_.state_.mac);
+  EXPECT_NE(handle->link->word(), before);
+}
+
 // The other way round: a host's address that becomes this one's, and is then looped back to.
 TEST_F(InterfaceKernelTest, ANeighbourThatBecomesAnOwnAddressIsLoopedBack) {
   const auto remote = Handle(kPeer);

@@ -199,7 +199,7 @@ TEST_F(InterfaceTest, FramesWaitWhileAnAddressHandleResolves) {
   ASSERT_TRUE(handle.ok()) << handle.status();
   EXPECT_EQ(handle->source, Gid::FromIpv4(kOurs));
   EXPECT_EQ(handle->destination, Gid::FromIpv4(kPeer));
-  EXPECT_EQ(handle->source_mac, kOurMac);
+  EXPECT_EQ(handle->own_link->Load().mac, kOurMac);
   EXPECT_EQ(handle->hop_limit, 64);
   EXPECT_FALSE(handle->link->Load().resolved);
   EXPECT_FALSE(handle->link->Load().unanswered);

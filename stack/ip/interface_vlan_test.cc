@@ -49,6 +49,21 @@ TEST_F(InterfaceVlanTest, GidsHaveTheirVlan) {
   EXPECT_FALSE(interface_.IsOurs(untagged, Gid::FromIpv4(kOursOn7)));
 }
 
+class InterfaceOnVlanTest : public InterfaceHost {
+ protected:
+  InterfaceOnVlanTest()
+      : InterfaceHost({.mac = kOurMac,
+                       .addresses = {{ParseAddress("2001:db8::1").value(), 64, 7}},
+                       .link_local = true}) {}
+};
+
+TEST_F(InterfaceOnVlanTest, GroupsAreOnTheVlanOfTheAddress) {
+  for (const char* group : {"ff02::1234", "ff0e::1234"}) {
+    const uint8_t index = interface_.SourceIndex(ParseAddress(group).value()).value();
+    EXPECT_EQ(interface_.GidVlan(index), 7) << group;
+  }
+}
+
 TEST_F(InterfaceVlanTest, RepliesUseTheVlanOfTheRequest) {
   Settle();
   Arrive(Tagged(Arp(wire::kArpRequest, kPeerOn7, kPeerMac, kOursOn7), 0x6007));

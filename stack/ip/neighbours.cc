@@ -194,6 +194,7 @@ void NeighbourTable::TakeOwn(absl::FunctionRef<bool(const NeighbourAddress& addr
                              const MacAddress& mac, PollContext& context) {
   for (uint16_t i = newest_; i != kNone; i = entries_[i].older) {
     Entry& entry = entries_[i];
+    entry.link.Renew();
     if (entry.address.gid.IsMulticast()) continue;
     if (is_own(entry.address)) {
       MakePermanent(i, mac, context);

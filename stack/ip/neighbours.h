@@ -93,7 +93,7 @@ class NeighbourTable {
   void Release(const verbs::LinkAddress* link);
   // Call it when the host's own addresses or its MAC address have changed. Entries for the host's
   // own addresses then hold `mac`; an address that the host no longer has is resolved like any
-  // other.
+  // other. The versions of all links change.
   void TakeOwn(absl::FunctionRef<bool(const NeighbourAddress& address)> is_own,
                const MacAddress& mac, transport::PollContext& context);
 

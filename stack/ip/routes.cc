@@ -94,7 +94,7 @@ bool Routes::IsBroadcast(const Gid& address) const {
 bool Routes::IsNeighbour(const Gid& address, uint16_t vlan) const {
   if (!IsOneHost(address) || IsBroadcast(address) || IsOwn(address)) return false;
   return std::ranges::any_of(routes_, [&](const Route& route) {
-    if (route.vlan != vlan) return false;
+    if (route.vlan != vlan || route.refuses) return false;
     return route.gateway ? *route.gateway == address
                          : InPrefix(address, route.prefix, route.prefix_length);
   });
@@ -122,7 +122,8 @@ std::optional<Gid> Routes::Source(const Gid& destination, const Gid& next_hop,
   const InterfaceAddress* best = nullptr;
   const auto rank = [&](const InterfaceAddress& own) {
     return std::tuple(
-        own.address.IsLinkLocal() == destination.IsLinkLocal(), OnLinkOf(next_hop, own),
+        own.address.IsLinkLocal() == destination.IsLinkLocal(), !own.deprecated,
+        OnLinkOf(next_hop, own),
         std::min<int>(CommonPrefixLength(own.address, destination), own.prefix_length));
   };
   for (const InterfaceAddress& own : addresses_) {
@@ -146,6 +147,12 @@ absl::StatusOr<Routes::Hop> Routes::Find(const Gid& destination,
   }
   const Route* route = Longest(destination, vlan);
   if (route == nullptr) return NoRoute(destination, addresses_);
+  if (route->refuses) {
+    return absl::NotFoundError(absl::StrCat(
+        "no route to ", FormatAddress(destination), ": a route to ",
+        FormatInterfaceAddress({.address = route->prefix, .prefix_length = route->prefix_length}),
+        " refuses it"));
+  }
   Hop hop{.address = route->gateway.value_or(destination), .vlan = route->vlan, .source = {}};
   const std::optional<Gid> source =
       route->source ? route->source : Source(destination, hop.address, route->vlan);

@@ -20,6 +20,7 @@ struct Route {
   uint16_t vlan = kNoVlan;
   std::optional<Gid> source;  // the source address to use; none: the best one
   uint32_t metric = 0;        // of two routes to one prefix the lower metric wins
+  bool refuses = false;       // no packet may go there: unreachable, prohibit, blackhole
   friend bool operator==(const Route&, const Route&) = default;
 };
 
@@ -52,8 +53,9 @@ class Routes {
   // Whether `address` can be another host on this VLAN's link.
   bool IsNeighbour(const Gid& address, uint16_t vlan) const;
   // The interface's best source address on `vlan` for packets to `destination`: one of the same
-  // scope, then one with the destination on its link, then the one with the longest common prefix
-  // (RFC 6724 section 5, rules 2, 5.5 and 8). Of equal ones the first.
+  // scope, then one that is not deprecated, then one with the destination on its link, then the one
+  // with the longest common prefix (RFC 6724 section 5, rules 2, 3, 5.5 and 8). Of equal ones the
+  // first.
   std::optional<Gid> Source(const Gid& destination, uint16_t vlan) const;
 
  private:

@@ -127,6 +127,29 @@ TEST(Routes, TheSourceHasTheSameScopeAndTheLongestPrefix) {
   EXPECT_EQ(routes.Source(Parsed6("2001:db8::1"), 9), std::nullopt);
 }
 
+TEST(Routes, ADeprecatedAddressIsNoSourceBesideAnother) {
+  std::vector<InterfaceAddress> addresses = {Own("2001:db8::5/128"), Own("2001:db8::10/64")};
+  addresses[0].deprecated = true;
+  const std::vector<Route> defaults = DefaultRoutes(Parsed6("fe80::fe"), addresses);
+  EXPECT_EQ(Routes(addresses, defaults).Find(Parsed6("2001:db8:9::1"))->source,
+            Parsed6("2001:db8::10"));
+  addresses.pop_back();
+  EXPECT_EQ(Routes(addresses, defaults).Find(Parsed6("2001:db8:9::1"))->source,
+            Parsed6("2001:db8::5"));
+}
+
+TEST(Routes, ARouteThatRefusesIsNoWay) {
+  const std::vector<InterfaceAddress> addresses = {Own("10.0.0.1/24")};
+  std::vector<Route> routes = DefaultRoutes(To(10, 0, 0, 254), addresses);
+  routes.push_back({.prefix = To(10, 20, 0, 0), .prefix_length = 16, .refuses = true});
+  const Routes table(addresses, routes);
+  const absl::Status refused = table.Find(To(10, 20, 1, 1)).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(refused.message(), "no route to 10.20.1.1: a route to 10.20.0.0/16 refuses it");
+  EXPECT_TRUE(table.Find(To(10, 21, 1, 1)).ok());
+  EXPECT_FALSE(table.IsNeighbour(To(10, 20, 1, 1), kNoVlan));
+}
+
 TEST(Routes, TheRouteHasTheLongestPrefixAndThenTheLowestMetric) {
   const std::vector<InterfaceAddress> addresses = {Own("10.0.0.1/24")};
   const auto via = [](const char* prefix, uint8_t length, uint8_t gateway, uint32_t metric) {

@@ -98,7 +98,9 @@ void TakeAddress(const nlmsghdr& message, uint32_t index, ip::KernelState* state
   // The link-local one, first in the GID table, has its place from the beginning: the others would
   // change theirs a second after the link is up, when the kernel knows that nobody else has it.
   if ((flags & IFA_F_TENTATIVE) != 0 && !own->IsLinkLocal()) return;
-  state->addresses.push_back({.address = *own, .prefix_length = address->ifa_prefixlen});
+  state->addresses.push_back({.address = *own,
+                              .prefix_length = address->ifa_prefixlen,
+                              .deprecated = (flags & IFA_F_DEPRECATED) != 0});
 }
 
 // A prefix is on the link if a route says so (RFC 5942 section 4): a router may announce one that
@@ -121,14 +123,19 @@ void NarrowUnroutedPrefixes(const std::vector<ip::Route>& on_link, ip::KernelSta
 void TakeRoute(const nlmsghdr& message, uint32_t index, ip::KernelState* state,
                std::vector<ip::Route>* on_link) {
   const auto* body = Find<rtmsg>(message);
-  if (body == nullptr || body->rtm_type != RTN_UNICAST) return;
+  if (body == nullptr) return;
+  const bool refuses = body->rtm_type == RTN_UNREACHABLE || body->rtm_type == RTN_PROHIBIT ||
+                       body->rtm_type == RTN_BLACKHOLE;
+  if (body->rtm_type != RTN_UNICAST && !refuses) return;
   // What a redirect or a path MTU has taught the kernel for a while, without a word of its end.
   if ((body->rtm_flags & RTM_F_CLONED) != 0) return;
   const bool ipv4 = body->rtm_family == AF_INET;
   if (!ipv4 && body->rtm_family != AF_INET6) return;
   uint32_t table = body->rtm_table;
   uint32_t interface = 0;
-  ip::Route route{.prefix = ipv4 ? Gid::FromIpv4(0) : Gid{}, .prefix_length = body->rtm_dst_len};
+  ip::Route route{.prefix = ipv4 ? Gid::FromIpv4(0) : Gid{},
+                  .prefix_length = body->rtm_dst_len,
+                  .refuses = refuses};
   // Of several ways at once the first over this interface is taken.
   bool by_other_version = false;  // IPv4 by way of IPv6
   const auto take_hop = [&](uint16_t type, Value value) {
@@ -154,8 +161,9 @@ void TakeRoute(const nlmsghdr& message, uint32_t index, ip::KernelState* state,
       value = value.subspan(std::min<size_t>(RTNH_ALIGN(hop.rtnh_len), value.size()));
     }
   });
-  if (interface != index || by_other_version) return;
-  if (!route.gateway) on_link->push_back(route);
+  // One that refuses holds for packets of every interface.
+  if (!refuses && (interface != index || by_other_version)) return;
+  if (!refuses && !route.gateway) on_link->push_back(route);
   if (table != RT_TABLE_MAIN) return;
   if (state->routes.size() < ip::Routes::kMaxRoutes) state->routes.push_back(route);
 }
@@ -238,6 +246,18 @@ absl::Status KernelInterface::ReadState(ip::KernelState* state) {
   return absl::OkStatus();
 }
 
+// A failure leaves the neighbours to their time-outs.
+void KernelInterface::ReadNeighbours(std::vector<ip::KernelNeighbour>* found) {
+  io::NetlinkRequest neighbours(RTM_GETNEIGH, NLM_F_DUMP);
+  neighbours.With(ndmsg{});
+  requests_
+      .Ask(neighbours,
+           [&](const nlmsghdr& message) {
+             if (const auto neighbour = ToNeighbour(message, index_)) found->push_back(*neighbour);
+           })
+      .IgnoreError();
+}
+
 bool KernelInterface::Poll(std::vector<ip::KernelNeighbour>* found) {
   if (roce_port_ != nullptr && ++polls_ % kPollsPerTakeOver == 0) roce_port_->TakeOver();
   found->insert(found->end(), answers_.begin(), answers_.end());
@@ -251,6 +271,7 @@ bool KernelInterface::Poll(std::vector<ip::KernelNeighbour>* found) {
   });
   is_stale_ |= !complete;
   if (!is_stale_) return false;
+  if (!complete) ReadNeighbours(found);
   // All of it again: changes are rare, and what a message means depends on those before it.
   ip::KernelState now;
   if (!ReadState(&now).ok()) return false;

@@ -43,6 +43,7 @@ class KernelInterface final : public ip::HostInterface {
         requests_(std::move(requests)) {}
   // Requests everything except neighbours.
   absl::Status ReadState(ip::KernelState* state);
+  void ReadNeighbours(std::vector<ip::KernelNeighbour>* found);
   // Returns whether the kernel did it on this socket; if not, errno is set.
   bool ChangeGroup(int socket, const Gid& group, bool join) const;
 

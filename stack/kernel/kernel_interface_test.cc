@@ -65,7 +65,10 @@ TEST_F(KernelInterfaceTest, ReadsAddressesAndRoutes) {
   ASSERT_TRUE(
       Shell("ip route add 10.77.0.0/16 via 10.8.0.254 dev kside metric 7 src 10.8.0.1; "
             "ip -6 route add default via fd08::fe dev kside; ip route add 10.66.0.0/16 dev lo; "
-            "ip route add 10.88.0.0/16 nexthop dev lo nexthop via 10.8.0.253 dev kside"));
+            "ip route add 10.88.0.0/16 nexthop dev lo nexthop via 10.8.0.253 dev kside; "
+            "ip route add 10.99.0.0/16 via 10.8.0.254 dev kside; "
+            "ip route add prohibit 10.99.1.0/24; ip -6 route add unreachable 2001:db8:1::/48; "
+            "ip addr add fd08::5/128 dev kside nodad preferred_lft 0"));
   const auto kernel = Open();
   ASSERT_NE(kernel, nullptr);
   const ip::KernelState& state = kernel->state();
@@ -77,6 +80,9 @@ TEST_F(KernelInterfaceTest, ReadsAddressesAndRoutes) {
   };
   EXPECT_TRUE(has(Own("10.8.0.1/24")));
   EXPECT_TRUE(has(Own("fd08::1/64")));
+  InterfaceAddress deprecated = Own("fd08::5/128");
+  deprecated.deprecated = true;
+  EXPECT_TRUE(has(deprecated));
   const ip::Routes routes(state.addresses, state.routes);
   EXPECT_EQ(*routes.Find(To("10.8.0.9")),
             (ip::Routes::Hop{To("10.8.0.9"), kNoVlan, To("10.8.0.1")}));
@@ -85,6 +91,9 @@ TEST_F(KernelInterfaceTest, ReadsAddressesAndRoutes) {
   EXPECT_EQ(*routes.Find(To("2001:db8::1")),
             (ip::Routes::Hop{To("fd08::fe"), kNoVlan, To("fd08::1")}));
   EXPECT_FALSE(routes.Find(To("10.66.0.1")).ok());  // by another interface
+  EXPECT_TRUE(routes.Find(To("10.99.2.1")).ok());
+  EXPECT_FALSE(routes.Find(To("10.99.1.1")).ok());
+  EXPECT_FALSE(routes.Find(To("2001:db8:1::1")).ok());
   // By several, of which one is this.
   EXPECT_EQ(*routes.Find(To("10.88.1.1")),
             (ip::Routes::Hop{To("10.8.0.253"), kNoVlan, To("10.8.0.1")}));
@@ -193,6 +202,19 @@ TEST_F(KernelInterfaceTest, ReportsKnownAndNewNeighbours) {
   EXPECT_TRUE(Shell("ip -6 neigh show dev kside fd08::6 | grep -Eq 'INCOMPLETE|FAILED'"));
   ASSERT_TRUE(Shell("ip neigh replace fd08::6 lladdr 02:00:00:00:00:66 dev kside nud reachable"));
   EXPECT_EQ(AwaitNeighbour(*kernel), (ip::KernelNeighbour{To("fd08::6"), {2, 0, 0, 0, 0, 0x66}}));
+}
+
+TEST_F(KernelInterfaceTest, ReadsTheNeighboursAgainWhenNewsWereLost) {
+  const auto kernel = Open();
+  ASSERT_NE(kernel, nullptr);
+  ASSERT_TRUE(
+      Shell("for i in $(seq 2000); do echo route add 10.200.$((i / 250)).$((i % 250))/32 via "
+            "10.8.0.254 dev kside; done | ip -batch - && "
+            "ip neigh replace 10.8.0.77 lladdr 02:00:00:00:00:77 dev kside nud reachable"));
+  std::vector<ip::KernelNeighbour> found;
+  kernel->Poll(&found);
+  const ip::KernelNeighbour expected{To("10.8.0.77"), {2, 0, 0, 0, 0, 0x77}};
+  EXPECT_TRUE(std::ranges::find(found, expected) != found.end());
 }
 
 TEST_F(KernelInterfaceTest, JoinsGroupsThroughTheKernel) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "stack/base/address.h"
 #include "stack/base/planted_fault.h"
 #include "stack/base/prefetch.h"
 #include "stack/transport/message/packet_builder.h"
@@ -138,9 +139,11 @@ void Endpoint::CheckDrained() {
   }
   if (!expected) {
     if (!wire::PkeysMatch(packet.bth.pkey, wire::kDefaultPkey)) return Drop::kBadPkey;
-    if (qp.type() != IBV_QPT_UD && !packet.IsBetween(qp.path.destination, qp.path.source)) {
-      return Drop::kBadAddress;
-    }
+    // A datagram may come from every host, but not from a group: an answer would go to all of it.
+    const bool from_there = qp.type() == IBV_QPT_UD
+                                ? IsOneHost(packet.source())
+                                : packet.IsBetween(qp.path.destination, qp.path.source);
+    if (!from_there) return Drop::kBadAddress;
   }
   // Before a byte is placed or a number believed.
   if (!Planted(Fault::kIcrcUnchecked) && !wire::IcrcIsValid(packet)) return Drop::kBadIcrc;

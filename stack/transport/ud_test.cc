@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "stack/base/address.h"
 #include "stack/transport/test_pair.h"
 
 namespace pollux::transport {
@@ -52,6 +53,17 @@ TEST_F(UdTest, AWrongQkeyIsDroppedAndCounted) {
   pair_.b.PostRecv(3, pair_.b.memory.data(), 200);
   Send(100, 0x22222222);
   EXPECT_EQ(pair_.b.counters.drop(Drop::kBadQkey), 1u);
+}
+
+TEST_F(UdTest, ADatagramFromNoHostsAddressIsDropped) {
+  uint64_t dropped = 0;
+  for (const char* source : {"224.0.0.1", "255.255.255.255", "0.0.0.0"}) {
+    ah_.source = ParseAddress(source).value();
+    pair_.b.PostRecv(3, pair_.b.memory.data(), 200);
+    Send(100);
+    EXPECT_EQ(pair_.b.counters.drop(Drop::kBadAddress), ++dropped) << source;
+  }
+  EXPECT_TRUE(pair_.b.Poll().empty());
 }
 
 TEST_F(UdTest, HighBitSelectsTheQkeyOfTheQueuePair) {

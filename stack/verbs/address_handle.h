@@ -12,8 +12,8 @@
 
 namespace pollux::verbs {
 
-// The link-layer address of a next hop in one 64-bit word. The worker that owns the neighbour table
-// writes it; every worker reads it with a plain load.
+// The link-layer address of a next hop or of this host in one 64-bit word. The worker that owns the
+// neighbour table writes it; every worker reads it with a plain load.
 class LinkAddress {
  public:
   struct Value {
@@ -45,19 +45,27 @@ class LinkAddress {
     word |= ((word_.load(std::memory_order_relaxed) >> 56) + 1) << 56;
     word_.store(word, std::memory_order_release);
   }
+  // Stores the same with another version, since the headers of packets that use it have changed.
+  void Renew() {
+    const Value value = Load();
+    Store(value.mac, value.resolved, value.unanswered);
+  }
 
  private:
   std::atomic<uint64_t> word_{0};
 };
 
+inline const LinkAddress kNoLinkAddress;
+
 // Derives from ibv_ah so that ibv_send_wr::wr.ud.ah can point to it. Created by ip::Interface,
-// which owns `link`; `link` must outlive the handle.
+// which owns `own_link` and `link`; both must outlive the handle. When `own_link` changes, so does
+// the version of `link`.
 struct AddressHandle : ibv_ah {
   Gid source;
-  Gid destination;  // of the same IP version
-  MacAddress source_mac{};
-  std::optional<uint16_t> vlan_tci;   // 802.1Q tag with priority; empty: no tag
-  const LinkAddress* link = nullptr;  // of the next hop
+  Gid destination;                                // of the same IP version
+  std::optional<uint16_t> vlan_tci;               // 802.1Q tag with priority; empty: no tag
+  const LinkAddress* own_link = &kNoLinkAddress;  // of this host
+  const LinkAddress* link = nullptr;              // of the next hop
   uint8_t hop_limit = 64;
   uint8_t traffic_class = 0;
   uint32_t flow_label = 0;

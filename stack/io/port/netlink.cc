@@ -108,14 +108,15 @@ absl::Status NetlinkSocket::Ask(NetlinkRequest& request, Take take) {
 }
 
 bool NetlinkSocket::Drain(Take take) {
+  bool complete = true;
   for (;;) {
     const ssize_t bytes = recv(fd_, buffer_.get(), kBufferBytes, MSG_DONTWAIT);
     if (bytes >= 0) {
       HandOn(static_cast<size_t>(bytes), take, nullptr);
     } else if (errno == ENOBUFS) {
-      return false;
+      complete = false;
     } else if (errno != EINTR) {
-      return true;
+      return complete;
     }
   }
 }

@@ -31,16 +31,17 @@ bool NotificationPoint::Send(const wire::RocePacket& packet, Qpn local, Qpn remo
   const std::optional<wire::EthernetHeader> ethernet =
       wire::ParseEthernet(packet.frame, packet.l3_offset);
   if (!ethernet) return false;
-  verbs::LinkAddress link;
+  verbs::LinkAddress own_link, link;
+  own_link.Store(ethernet->destination, true);
   link.Store(ethernet->source, true);
   verbs::AddressHandle path;
   path.source = packet.destination();
   path.destination = packet.source();
-  path.source_mac = ethernet->destination;
   if (ethernet->vlan_tci) {
     path.vlan_tci = static_cast<uint16_t>((*ethernet->vlan_tci & wire::kVlanIdMask) |
                                           parameters_->cnp_802p_prio << wire::kVlanPriorityShift);
   }
+  path.own_link = &own_link;
   path.link = &link;
   path.hop_limit = kHopLimit;
   // Itself capable: a full queue would rather mark it than drop it, and nobody answers the mark.

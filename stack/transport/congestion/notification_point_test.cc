@@ -35,13 +35,14 @@ class NotificationPointTest : public ::testing::TestWithParam<WayCase> {
 
   // What arrives from them, to `destination`.
   void MakeFrame(const Gid& destination) {
-    verbs::LinkAddress link;
+    verbs::LinkAddress own_link, link;
+    own_link.Store(kTheirs, true);
     link.Store(kOurs, true);
     verbs::AddressHandle path;
     path.source = theirs();
     path.destination = destination;
-    path.source_mac = kTheirs;
     path.vlan_tci = GetParam().vlan_tci;
+    path.own_link = &own_link;
     path.link = &link;
     PacketBuilder builder;
     builder.Reset(&path, Qpn{0x222}, Qpn{0x111});

@@ -44,7 +44,6 @@ void PacketBuilder::Reset(const verbs::AddressHandle* path, Qpn local, Qpn remot
   data_ecn_ = marks.data_ecn;
   ip_version_ = path->destination.IsIpv4() ? 4 : 6;
   const wire::EthernetHeader ethernet{
-      .source = path->source_mac,
       .vlan_tci = path->vlan_tci,
       .ether_type = ip_version_ == 4 ? wire::kEtherTypeIpv4 : wire::kEtherTypeIpv6};
   ip_offset_ = static_cast<uint8_t>(wire::EmitEthernet(ethernet, template_));
@@ -91,8 +90,8 @@ void PacketBuilder::EmitIp() {
 
 void PacketBuilder::LoadLink() {
   link_word_ = path_->link->word();
-  const verbs::LinkAddress::Value link = path_->link->Load();
-  std::memcpy(template_, link.mac.data(), 6);
+  std::memcpy(template_, path_->link->Load().mac.data(), 6);
+  std::memcpy(template_ + 6, path_->own_link->Load().mac.data(), 6);
 }
 
 // The frame of the next packet, `data_offset` bytes into its buffer unless that has too little

@@ -66,7 +66,9 @@ TEST_P(PacketBuilderPathTest, EveryLengthParsesBackWithAValidIcrc) {
   TestPair pair;
   PacketBuilder builder;
   verbs::AddressHandle path = pair.a.endpoint->qp.path;
-  path.source_mac = {2, 0, 0, 0, 0, 0x55};
+  verbs::LinkAddress own_link;
+  own_link.Store({2, 0, 0, 0, 0, 0x55}, true);
+  path.own_link = &own_link;
   path.traffic_class = 0x68;
   path.hop_limit = 17;
   path.vlan_tci = GetParam().vlan_tci;
@@ -104,7 +106,7 @@ TEST_P(PacketBuilderPathTest, EveryLengthParsesBackWithAValidIcrc) {
     EXPECT_EQ(frame->data_len,
               GetParam().headers + 8 + wire::kBthBytes + length + packet.bth.pad + 4);
     const auto ethernet = wire::ParseEthernet(bytes, frame->data_len);
-    EXPECT_EQ(ethernet->source, path.source_mac);
+    EXPECT_EQ(ethernet->source, own_link.Load().mac);
     EXPECT_EQ(ethernet->vlan_tci, path.vlan_tci);
     const uint8_t* l3 = bytes + packet.l3_offset;
     const size_t l3_bytes = frame->data_len - packet.l3_offset;
@@ -258,6 +260,24 @@ TEST(PacketBuilderTest, FollowsANeighbourThatMoves) {
     pair.a.egress.Flush(0);
     rte_mbuf* frame = pair.a.outgoing.back();
     EXPECT_EQ(rte_pktmbuf_mtod(frame, uint8_t*)[5], last);
+  }
+}
+
+TEST(PacketBuilderTest, FollowsAChangeOfTheOwnAddress) {
+  TestPair pair;
+  PacketBuilder builder;
+  verbs::LinkAddress own_link;
+  verbs::AddressHandle path = pair.a.endpoint->qp.path;
+  path.own_link = &own_link;
+  builder.Reset(&path, Qpn{1}, Qpn{2});
+  PollContext context = pair.a.context(0);
+  for (uint8_t last : {1, 2}) {
+    own_link.Store({2, 0, 0, 0, 0, last}, true);
+    pair.a.link_address.Renew();
+    ASSERT_TRUE(builder.Begin({.opcode = wire::Opcode::kRcSendOnly, .psn = Psn(1)}, context));
+    builder.Finish(context);
+    pair.a.egress.Flush(0);
+    EXPECT_EQ(rte_pktmbuf_mtod(pair.a.outgoing.back(), uint8_t*)[11], last);
   }
 }
 
