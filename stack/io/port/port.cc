@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "stack/base/byte_order.h"
 #include "stack/io/link/mbuf_ring.h"
+#include "stack/io/port/driver_use.h"
 #include "stack/io/port/interrupt_thread.h"
 #include "stack/io/port/packet_filter.h"
 #include "stack/io/port/port_driver.h"
@@ -395,7 +396,11 @@ absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   }
   if (error != 0) return Refused(name_, "starting", error);
   running_ = true;
-  for (const auto& queue : queues_) queue->running_ = true;
+  const bool is_memif = devargs.driver() == Driver::kMemif;
+  if (is_memif) DriverUse::Prepare();
+  for (const auto& queue : queues_) {
+    queue->state_ = is_memif ? Queue::State::kGuarded : Queue::State::kRunning;
+  }
   // Drivers write a table of their own when they start.
   std::vector<rte_eth_rss_reta_entry64> table = RssTable(rss_table_size_, queues());
   sorts_by_qpn_ =
@@ -490,7 +495,7 @@ void Port::Close() {
     stop_and_close();
   }
   running_ = false;
-  for (const auto& queue : queues_) queue->running_ = false;
+  for (const auto& queue : queues_) queue->state_ = Queue::State::kStopped;
   removal_.reset();
   if (device_ != nullptr) (void)rte_dev_remove(device_);
   device_ = nullptr;
@@ -507,7 +512,8 @@ void Port::Close() {
 }
 
 uint16_t Port::Queue::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t /*now_ns*/) {
-  if (!running_) return 0;
+  if (state_ != State::kRunning) [[unlikely]]
+    return ReceiveOtherwise(frames, capacity);
   const struct rte_eth_fp_ops& ops = rte_eth_fp_ops[port_id_];
   // Without callbacks this is all that rte_eth_rx_burst() does; as a tail call it saves no
   // registers, which counts in turns without work.
@@ -517,9 +523,23 @@ uint16_t Port::Queue::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t /*n
 }
 
 uint16_t Port::Queue::Send(rte_mbuf** frames, uint16_t count, uint64_t /*now_ns*/) {
-  if (!running_) return 0;
+  if (state_ != State::kRunning) [[unlikely]]
+    return SendOtherwise(frames, count);
   if (lowered_mtu_ != 0) [[unlikely]]
     return SendWhatIsCarried(frames, count);
+  return rte_eth_tx_burst(port_id_, index_, frames, count);
+}
+
+uint16_t Port::Queue::ReceiveOtherwise(rte_mbuf** frames, uint16_t capacity) {
+  if (state_ == State::kStopped) return 0;
+  const DriverUse use(port_id_);
+  return rte_eth_rx_burst(port_id_, index_, frames, capacity);
+}
+
+// A memif's MTU is never lowered: no interface of the kernel is behind it.
+uint16_t Port::Queue::SendOtherwise(rte_mbuf** frames, uint16_t count) {
+  if (state_ == State::kStopped) return 0;
+  const DriverUse use(port_id_);
   return rte_eth_tx_burst(port_id_, index_, frames, count);
 }
 

@@ -75,6 +75,10 @@ class Port {
 
    private:
     friend class Port;
+    // kGuarded: with a DriverUse for each call of the driver.
+    enum class State : uint8_t { kStopped, kRunning, kGuarded };
+    uint16_t ReceiveOtherwise(rte_mbuf** frames, uint16_t capacity);
+    uint16_t SendOtherwise(rte_mbuf** frames, uint16_t count);
     bool Carries(const rte_mbuf& frame) const;
     uint16_t SendWhatIsCarried(rte_mbuf** frames, uint16_t count);
 
@@ -82,7 +86,7 @@ class Port {
     uint16_t port_id_;
     uint16_t index_;
     uint16_t lowered_mtu_ = 0;  // the interface's, if it is below the port's; otherwise 0
-    bool running_ = false;
+    State state_ = State::kStopped;
     std::atomic<uint64_t> tx_over_mtu_{0};  // written only by its core
   };
 

@@ -1,10 +1,12 @@
 #include "stack/io/port/port.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -27,6 +29,33 @@ class TempDirectory {
 
  private:
   char path_[32] = "/tmp/pollux_port_XXXXXX";
+};
+
+// Keeps all threads of the process on one of its processors.
+class OneProcessor {
+ public:
+  OneProcessor() {
+    CPU_ZERO(&before_);
+    EXPECT_EQ(sched_getaffinity(0, sizeof before_, &before_), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu) {
+      if (CPU_ISSET(cpu, &before_)) CPU_SET(cpu, &one);
+    }
+    SetAll(one);
+  }
+  ~OneProcessor() { SetAll(before_); }
+  OneProcessor(const OneProcessor&) = delete;
+  OneProcessor& operator=(const OneProcessor&) = delete;
+
+ private:
+  static void SetAll(const cpu_set_t& cpus) {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      const auto id = static_cast<pid_t>(std::stol(task.path().filename()));
+      EXPECT_EQ(sched_setaffinity(id, sizeof cpus, &cpus), 0) << id;
+    }
+  }
+  cpu_set_t before_;
 };
 
 // A listening socket in place of a memif server's.
@@ -290,6 +319,39 @@ TEST(Port, MemifEndsMayCloseConcurrently) {
     (*server)->Close();
     (*client)->Close();
   }
+  EXPECT_EQ(FramesInUse(), 0u);
+}
+
+// The driver unmaps what both ends share while the server's worker reads it. On one processor the
+// interrupt thread, which does it, interrupts the worker anywhere.
+TEST(Port, MemifServerOutlivesClientsThatLeave) {
+  constexpr int kRounds = 50;
+  const TempDirectory directory;
+  const std::string path = directory / "leaves.sock";
+  auto server = Port::Open({.devargs = "net_memif10,role=server,socket=" + path,
+                            .pools = {PoolForTest()},
+                            .start_timeout_ms = 30'000});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const OneProcessor one_processor;
+  std::atomic<bool> stops = false;
+  std::thread worker([&] {
+    rte_mbuf* frame;
+    while (!stops) {
+      if ((*server)->queue().Receive(&frame, 1, 0) == 1) rte_pktmbuf_free(frame);
+    }
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    auto client = Port::Open({.devargs = "net_memif11,role=client,socket=" + path,
+                              .pools = {PoolForTest()},
+                              .start_timeout_ms = 30'000});
+    ASSERT_TRUE(client.ok()) << client.status();
+    while (!(*server)->GetLink().up) usleep(100);
+    (*client)->Close();
+    while ((*server)->GetLink().up) usleep(100);
+  }
+  stops = true;
+  worker.join();
+  (*server)->Close();
   EXPECT_EQ(FramesInUse(), 0u);
 }
 
