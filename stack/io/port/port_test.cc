@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -325,19 +326,20 @@ TEST(Port, MemifEndsMayCloseConcurrently) {
 // The driver unmaps what both ends share while the server's worker reads it. On one processor the
 // interrupt thread, which does it, interrupts the worker anywhere.
 TEST(Port, MemifServerOutlivesClientsThatLeave) {
-  constexpr int kRounds = 50;
+  constexpr int kRounds = 200;
   const TempDirectory directory;
   const std::string path = directory / "leaves.sock";
   auto server = Port::Open({.devargs = "net_memif10,role=server,socket=" + path,
                             .pools = {PoolForTest()},
                             .start_timeout_ms = 30'000});
   ASSERT_TRUE(server.ok()) << server.status();
+  const std::vector<uint8_t> bytes(kMaxMtu + 14, 0x17);
   const OneProcessor one_processor;
   std::atomic<bool> stops = false;
   std::thread worker([&] {
-    rte_mbuf* frame;
+    std::array<rte_mbuf*, 32> frames;
     while (!stops) {
-      if ((*server)->queue().Receive(&frame, 1, 0) == 1) rte_pktmbuf_free(frame);
+      rte_pktmbuf_free_bulk(frames.data(), (*server)->queue().Receive(frames.data(), 32, 0));
     }
   });
   for (int i = 0; i < kRounds; ++i) {
@@ -346,6 +348,11 @@ TEST(Port, MemifServerOutlivesClientsThatLeave) {
                               .start_timeout_ms = 30'000});
     ASSERT_TRUE(client.ok()) << client.status();
     while (!(*server)->GetLink().up) usleep(100);
+    std::array<rte_mbuf*, 64> frames;
+    for (rte_mbuf*& one : frames) one = FrameForTest(bytes);
+    const uint16_t sent = (*client)->queue().Send(frames.data(), frames.size(), 0);
+    rte_pktmbuf_free_bulk(frames.data() + sent, frames.size() - sent);
+    usleep(static_cast<useconds_t>(i % 20));  // the worker copies some of them
     (*client)->Close();
     while ((*server)->GetLink().up) usleep(100);
   }
