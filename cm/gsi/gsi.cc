@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "cm/gsi/mad_frame.h"
-#include "stack/base/address.h"
 #include "stack/base/byte_order.h"
 #include "stack/base/memory_reserve.h"
 
@@ -206,9 +205,6 @@ void Gsi::OnReceived(const ibv_wc& wc, Receiver receiver) {
   if (bytes.size() < kGrhBytes) return counters_->Count(MadDrop::kBadLength);
   const std::optional<Addresses> addresses = AddressesOf(bytes.first<kGrhBytes>());
   if (!addresses || wc.src_qp != kGsiQpn.value) return counters_->Count(MadDrop::kBadSource);
-  // A group or broadcast address is never a source (RFC 1122 section 3.2.1.3), and an answer would
-  // reach many hosts.
-  if (!IsOneHost(addresses->from)) return counters_->Count(MadDrop::kBadSource);
   receiver(addresses->from, addresses->to, bytes.subspan(kGrhBytes));
 }
 

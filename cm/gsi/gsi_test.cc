@@ -249,7 +249,6 @@ TEST_F(RenumberedTest, MadsFromGroupAndBroadcastAddressesAreDropped) {
   }
   Pass();
   EXPECT_EQ(received_, std::vector{host});
-  EXPECT_EQ(counters_.drop(MadDrop::kBadSource), 2u);
   rte_mempool_free(pool);
 }
 

@@ -139,7 +139,8 @@ void Endpoint::CheckDrained() {
   }
   if (!expected) {
     if (!wire::PkeysMatch(packet.bth.pkey, wire::kDefaultPkey)) return Drop::kBadPkey;
-    // A datagram may come from every host, but not from a group: an answer would go to all of it.
+    // A datagram may come from every host, but not from a group or broadcast address (RFC 1122
+    // section 3.2.1.3): an answer would reach many hosts.
     const bool from_there = qp.type() == IBV_QPT_UD
                                 ? IsOneHost(packet.source())
                                 : packet.IsBetween(qp.path.destination, qp.path.source);

@@ -29,7 +29,7 @@ enum class Drop : uint8_t {
   kQpState,         // the queue pair is not in a state that receives
   kBadPkey,
   kBadQkey,
-  kBadAddress,  // the source is not the queue pair's peer
+  kBadAddress,  // the source is not the queue pair's peer, or no host (UD)
   kBadIcrc,
   kUnexpectedResponse,
   kOutOfSequence,     // dropped without a NAK, because one was sent
