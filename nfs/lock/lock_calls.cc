@@ -98,6 +98,21 @@ ShareRequest ShareOf(const LockClient& client, const Nlm4Share& share, uint64_t 
           .incarnation = incarnation};
 }
 
+// Whether a procedure only gives up what its caller holds. It needs no rights: an export that no
+// longer admits the client may hold locks of it, which nobody else would release.
+bool IsRelease(uint32_t procedure) {
+  switch (static_cast<NlmProcedure>(procedure)) {
+    case NlmProcedure::kCancel:
+    case NlmProcedure::kCancelMsg:
+    case NlmProcedure::kUnlock:
+    case NlmProcedure::kUnlockMsg:
+    case NlmProcedure::kUnshare:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // The largest cookie with the largest holder.
 constexpr size_t kMaxLockResultBytes = 2 * kMaxNetobj + 256;
 
@@ -325,7 +340,7 @@ void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Arg
         call.credential(), rights != nullptr ? *rights : ClientRights{}, &session.context.caller);
     if (authenticated != oncrpc::AuthStatus::kOk) return call.Deny(authenticated);
     Res results{.stat = Nlm4Stats::kFailed};
-    if (rights != nullptr) results = serve(session, args);
+    if (rights != nullptr || IsRelease(call.procedure())) results = serve(session, args);
     results.cookie = args.cookie;
     Reply(*shared, call, results, told_by);
     shared->granter->Deliver(entry.served);

@@ -116,7 +116,8 @@ class LockCalls {
     std::shared_ptr<PendingLock> lock;  // of a LOCK call, unless its range is invalid
     bool gave_up = false;               // whether a CANCEL call has given up a LOCK call
   };
-  // A call that runs on a storage thread of its export.
+  // A call that runs on a storage thread of its export. context.rights is null if the export does
+  // not admit the client, which then can only release what it holds.
   struct Session {
     Shared& shared;
     const ExportEntry& entry;

@@ -129,6 +129,17 @@ class LockCallsTest : public testing::Test {
     Start();
     file_ = HandleOf(0, "f");
   }
+  // Reloads the exports: of /rw and /ro, only this client has rights now.
+  void AdmitOnly(const Gid& client) {
+    std::vector<Export> exports;
+    for (const ExportEntry& entry : *exports_->table()) exports.push_back(entry.tree->exported());
+    for (const size_t i : {0, 1}) {
+      exports[i].clients[0].network = {.address = client, .prefix_length = 32};
+    }
+    auto table = exports_->Prepare(exports);
+    ASSERT_TRUE(table.ok()) << table.status();
+    exports_->Publish(*std::move(table));
+  }
   // The lock manager of a server that starts, again or for the first time.
   void Start(std::chrono::seconds grace = kTimeout) {
     calls_.reset();

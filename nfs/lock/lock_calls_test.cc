@@ -392,6 +392,41 @@ TEST_F(ClosedLockCallsTest, ClientsOutsideEveryExportGetNoCall) {
   }
 }
 
+TEST_F(LockCallsTest, ExcludedClientsCanReleaseWhatTheyHold) {
+  const Nlm4Shareargs share{.cookie = {"cookie"},
+                            .share = {.caller_name = {"guest"}, .fh = {file_}, .oh = {"o"}}};
+  EXPECT_EQ(Lock(Of(7, file_, 0, 10)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kShare, share, kOne).stat, Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(9, file_, 20, 10), kTwo), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(7, file_, 20, 10), kOne, /*block=*/true), Nlm4Stats::kBlocked);
+  AdmitOnly(kTwo);
+  EXPECT_EQ(Lock(Of(7, file_, 40, 10)), Nlm4Stats::kFailed);
+  EXPECT_EQ(Test(Of(7, file_, 40, 10), kOne), Nlm4Stats::kFailed);
+  EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kShare, share, kOne).stat, Nlm4Stats::kFailed);
+  const Nlm4Cancargs cancel{
+      .cookie = {"cookie"}, .block = true, .exclusive = true, .alock = Of(7, file_, 20, 10)};
+  EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kCancel, cancel, kOne).stat, Nlm4Stats::kGranted);
+  EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kUnshare, share, kOne).stat, Nlm4Stats::kGranted);
+  EXPECT_EQ(Unlock(Of(7, file_, 0, 10)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Unlock(Of(9, file_, 20, 10)), Nlm4Stats::kGranted) << "it is not its own";
+  EXPECT_EQ(Lock(Of(8, file_, 0, 10), kTwo), Nlm4Stats::kGranted);
+  const auto held = tables_->Held();
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held.begin()->first.address, kTwo);
+  EXPECT_EQ(held.begin()->second.ranges, 2u);
+}
+
+// It would not release the lock.
+TEST_F(LockCallsTest, ExcludedClientsAreGrantedNothing) {
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
+  EXPECT_EQ(Lock(Of(8, file_), kOne, /*block=*/true), Nlm4Stats::kBlocked);
+  AdmitOnly(kOne);
+  EXPECT_EQ(Unlock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(told_.Next().owner.client.address, kOne);
+  EXPECT_EQ(tables_->Held().count({.address = kTwo, .name = "guest"}), 0u);
+}
+
 TEST_F(LockCallsTest, ConflictingSharesAreDenied) {
   Nlm4Shareargs args{.cookie = {"cookie"},
                      .share = {.caller_name = {"guest"},
