@@ -420,8 +420,13 @@ Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
   const auto request = RequestOf(session.call, args.alock, args.exclusive);
   if (!request.has_value()) return {.stat = Nlm4Stats::kFbig};
   Fd file;
-  const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
-  if (opened != Nlm4Stats::kGranted) return {.stat = opened};
+  // As fcntl(F_GETLK), which takes no lock and asks for none of the two permissions in particular.
+  const Nlm4Stats opened = Open(session, args.alock.fh, /*exclusive=*/false, &file);
+  if (opened != Nlm4Stats::kGranted &&
+      (session.context.rights->read_only ||
+       Open(session, args.alock.fh, /*exclusive=*/true, &file) != Nlm4Stats::kGranted)) {
+    return {.stat = opened};
+  }
   const auto holder = session.locks.Test(*request, file);
   if (!holder.has_value()) return {.stat = Nlm4Stats::kGranted};
   session.holder = holder->oh;

@@ -468,6 +468,17 @@ TEST_F(LockCallsTest, InvalidLocksGetTheMatchingStatus) {
   EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kLock, shared, kOne).stat, Nlm4Stats::kGranted);
 }
 
+TEST_F(LockCallsTest, TestNeedsReadOrWritePermission) {
+  EXPECT_EQ(Test(Of(7, HandleOf(1, "f")), kTwo), Nlm4Stats::kGranted) << "a read-only export";
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  for (const mode_t mode : {0444, 0222}) {
+    ASSERT_EQ(chmod(Path("rw/f").c_str(), mode), 0);
+    EXPECT_EQ(Test(Of(7, file_), kTwo), Nlm4Stats::kDenied) << mode;
+  }
+  ASSERT_EQ(chmod(Path("rw/f").c_str(), 0), 0);
+  EXPECT_EQ(Test(Of(7, file_), kTwo), Nlm4Stats::kFailed);
+}
+
 TEST_F(LockCallsTest, UnknownProceduresAndMalformedArgumentsAreRefused) {
   using oncrpc::AcceptStatus;
   EXPECT_EQ(Call(NlmProcedure::kNull, oncrpc::Void(), kOne).accept_status, AcceptStatus::kSuccess);
