@@ -175,13 +175,16 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
   return status;
 }
 
-Nfsstat3 Settle(const CallContext& context, const Fd& object) {
+Nfsstat3 StableChange::Begin(const Fd& object) {
   struct stat now;
   if (fstat(object.get(), &now) != 0) return StatusOfErrno(errno);
   if (!S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode)) return Nfsstat3::kOk;
-  const Fd file(open(PathTo(object).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.ok()) return StatusOfErrno(errno);
-  if (fsync(file.get()) == 0) return Nfsstat3::kOk;
+  file_ = Fd(open(PathTo(object).c_str(), O_RDONLY | O_CLOEXEC));
+  return file_.ok() ? Nfsstat3::kOk : StatusOfErrno(errno);
+}
+
+Nfsstat3 StableChange::Settle(const CallContext& context) {
+  if (!file_.ok() || fsync(file_.get()) == 0) return Nfsstat3::kOk;
   const Nfsstat3 status = StatusOfErrno(errno);
   LoseUncommitted(context);
   return status;

@@ -79,7 +79,7 @@ class WeakCache {
 
   // Call it before the change, when the object exists.
   void Begin(const CallContext& context, const Fd& object);
-  // Call it right after the change, before Settle(): ChangeWatch does not see changes by local
+  // Call it right after the change, before it is stored: ChangeWatch does not see changes by local
   // processes, and clients take one between `before` and `after` for their own. Without Begin(),
   // the result has no attributes from before.
   WccData End(const CallContext& context, const Fd& object);
@@ -98,11 +98,22 @@ Nfstime3 ToNfstime3(const timespec& time);
 // set-user-ID and set-group-ID bits.
 Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr3& wanted);
 
-// Writes a change to stable storage, with the server's identity. A call must do this before its
-// reply. Objects other than files and directories are stored with their directory, so this does
-// nothing for them. A failure changes the write verifier: the kernel reports it only once, so that
-// a later COMMIT would succeed although data are lost. RFC 1813 sections 4.7 and 4.8
-Nfsstat3 Settle(const CallContext& context, const Fd& object);
+// One change to one object, written to stable storage with the server's identity. A call must do
+// this before its reply. Objects other than files and directories are stored with their directory,
+// so this does nothing for them. RFC 1813 sections 4.7 and 4.8
+class StableChange {
+ public:
+  // Opens the object to store it. Call it before the change, so that a call without a file
+  // descriptor fails (kJukebox) while nothing has changed: its client repeats it, and what has
+  // changed already would then be an error.
+  Nfsstat3 Begin(const Fd& object);
+  // Stores the change. A failure changes the write verifier: the kernel reports it only once, so
+  // that a later COMMIT would succeed although data are lost.
+  Nfsstat3 Settle(const CallContext& context);
+
+ private:
+  Fd file_;
+};
 
 // Opens a regular file for reading or writing by the caller. The file's owner may always open it:
 // the client's kernel checked the mode at open, and the mode may have changed since. Callers with

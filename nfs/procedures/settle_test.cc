@@ -1,6 +1,7 @@
 // Calls that store their change before they reply.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "nfs/export/export_for_test.h"
 #include "nfs/procedures/attribute_calls.h"
@@ -93,6 +95,42 @@ TEST_F(SettleTest, WccDataExcludesLocalChangesDuringTheFsync) {
       Setattr(context_, {.object = HandleOf("f"), .new_attributes = {.size = 1}});
   ASSERT_EQ(set.status, Nfsstat3::kOk);
   ExpectUnadopted(set.resok);
+}
+
+TEST_F(SettleTest, CallsWithoutADescriptorToStoreChangeNothing) {
+  MakeFile("f", "text", 0666);
+  ASSERT_EQ(chown(Path("f").c_str(), kUser, kGroup), 0);
+  ASSERT_EQ(mkdir(Path("d").c_str(), 0777), 0);
+  const NfsFh3 file = HandleOf("f"), directory = HandleOf("d");
+  // Free numbers between those in use are filled.
+  std::vector<Fd> used(64);
+  for (Fd& fd : used) fd = Fd(open(directory_.c_str(), O_PATH | O_CLOEXEC));
+  rlimit all;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &all), 0);
+  // `count`: the descriptors by which the call finds its objects, and none more.
+  const auto expect_refused = [&](rlim_t count, const std::function<Nfsstat3()>& call) {
+    rlimit few = all;
+    few.rlim_cur = static_cast<rlim_t>(used.back().get()) + 1 + count;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const Nfsstat3 status = call();
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
+    EXPECT_EQ(status, Nfsstat3::kJukebox);
+  };
+  const Diropargs3 inside{.dir = directory, .name = {"g"}};
+  expect_refused(1, [&] { return Remove(context_, At("f")).status; });
+  expect_refused(1, [&] { return Rmdir(context_, At("d")).status; });
+  expect_refused(1, [&] { return Mkdir(context_, {.where = At("g")}).status; });
+  expect_refused(2, [&] { return Link(context_, {.file = file, .link = At("g")}).status; });
+  expect_refused(2, [&] { return Rename(context_, {.from = At("f"), .to = inside}).status; });
+  // One of two.
+  expect_refused(3, [&] { return Rename(context_, {.from = At("f"), .to = inside}).status; });
+  expect_refused(1, [&] {
+    return Setattr(context_, {.object = file, .new_attributes = {.mode = 0600}}).status;
+  });
+  EXPECT_EQ(Stat("f").st_nlink, 1u);
+  EXPECT_EQ(Stat("f").st_mode & kPermissions, 0666u);
+  EXPECT_EQ(Stat("d").st_nlink, 2u);
+  EXPECT_EQ(access(Path("g").c_str(), F_OK), -1);
 }
 
 TEST_F(SettleTest, UncheckedCreateTriesAgainIfTheExistingFileVanishes) {
