@@ -161,8 +161,7 @@ CreateRes CreateUnchecked(const CallContext& context, const CreateArgs& args) {
   CreateRes result;
   for (int i = 0; i < kMaxTries; ++i) {
     result = MakeFile(context, args);
-    if (result.status != Nfsstat3::kExist) return result;
-    result = FindExisting(context, args);
+    if (result.status == Nfsstat3::kExist) result = FindExisting(context, args);
     if (result.status != Nfsstat3::kNoent) return result;
   }
   return result;

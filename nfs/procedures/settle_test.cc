@@ -23,12 +23,19 @@ namespace {
 thread_local std::function<void()> at_fsync;
 // Runs before the next fstatat() of this thread.
 thread_local std::function<void()> at_fstatat;
+// Runs before each fstat() of this thread.
+thread_local std::function<void()> at_fstat;
 
 }  // namespace
 
 extern "C" int fsync(int fd) {
   if (at_fsync) at_fsync();
   return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+extern "C" int fstat(int fd, struct stat* attributes) noexcept {
+  if (at_fstat) at_fstat();
+  return static_cast<int>(syscall(SYS_fstat, fd, attributes));
 }
 
 extern "C" int fstatat(int fd, const char* path, struct stat* attributes, int flags) noexcept {
@@ -46,6 +53,7 @@ class SettleTest : public ExportOnDisk {
   void TearDown() override {
     at_fsync = nullptr;
     at_fstatat = nullptr;
+    at_fstat = nullptr;
     ExportOnDisk::TearDown();
   }
   Diropargs3 At(std::string_view name) { return {.dir = Root(), .name = {name}}; }
@@ -139,6 +147,17 @@ TEST_F(SettleTest, UncheckedCreateTriesAgainIfTheExistingFileVanishes) {
   const Fd directory(open(directory_.c_str(), O_DIRECTORY));
   at_fstatat = [&directory] { EXPECT_EQ(unlinkat(directory.get(), "f", 0), 0); };
   EXPECT_EQ(Create(context_, {.where = At("f")}).status, Nfsstat3::kOk);
+  EXPECT_EQ(Text("f"), "");
+}
+
+TEST_F(SettleTest, UncheckedCreateTriesAgainIfTheNewFileVanishes) {
+  const Fd directory(open(directory_.c_str(), O_DIRECTORY));
+  int removed = 0;
+  at_fstat = [&] {
+    if (removed == 0 && unlinkat(directory.get(), "f", 0) == 0) ++removed;
+  };
+  EXPECT_EQ(Create(context_, {.where = At("f")}).status, Nfsstat3::kOk);
+  EXPECT_EQ(removed, 1);
   EXPECT_EQ(Text("f"), "");
 }
 
