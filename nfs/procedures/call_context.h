@@ -99,20 +99,23 @@ Nfstime3 ToNfstime3(const timespec& time);
 Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr3& wanted);
 
 // One change to one object, written to stable storage with the server's identity. A call must do
-// this before its reply. Objects other than files and directories are stored with their directory,
-// so this does nothing for them. RFC 1813 sections 4.7 and 4.8
+// this before its reply. RFC 1813 sections 4.7 and 4.8
 class StableChange {
  public:
   // Opens the object to store it. Call it before the change, so that a call without a file
   // descriptor fails (kJukebox) while nothing has changed: its client repeats it, and what has
   // changed already would then be an error.
-  Nfsstat3 Begin(const Fd& object);
-  // Stores the change. A failure changes the write verifier: the kernel reports it only once, so
-  // that a later COMMIT would succeed although data are lost.
+  Nfsstat3 Begin(const CallContext& context, const Fd& object);
+  // Whether Settle() stores the whole file system, since the object (a symbolic link, FIFO, socket
+  // or device) cannot be opened to store it alone.
+  bool stores_all() const { return whole_; }
+  // Stores the change, if Begin() was called. A failure changes the write verifier: the kernel
+  // reports it only once, so that a later COMMIT would succeed although data are lost.
   Nfsstat3 Settle(const CallContext& context);
 
  private:
   Fd file_;
+  bool whole_ = false;
 };
 
 // Opens a regular file for reading or writing by the caller. The file's owner may always open it:
