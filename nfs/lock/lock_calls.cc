@@ -1,6 +1,8 @@
 #include "nfs/lock/lock_calls.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <optional>
 #include <set>
@@ -112,6 +114,8 @@ bool IsRelease(uint32_t procedure) {
       return false;
   }
 }
+
+constexpr useconds_t kLeaseRetryUs = 10'000;
 
 // The largest cookie with the largest holder.
 constexpr size_t kMaxLockResultBytes = 2 * kMaxNetobj + 256;
@@ -400,16 +404,26 @@ absl::StatusOr<size_t> LockCalls::Drop(const Gid& address) {
 
 // Programs may read locks and write locks by turns, and the file is opened once: for both, if it
 // can be.
-Nlm4Stats LockCalls::Open(const Session& session, const Netobj& handle, bool exclusive, Fd* file) {
+Nlm4Stats LockCalls::Open(const Session& session, const Netobj& handle, bool exclusive,
+                          bool reclaim, Fd* file) {
   const CallContext& context = session.context;
   Fd object, allowed;
   Nfsstat3 status = context.tree->Find(BytesOf(handle), &object);
   if (status == Nfsstat3::kOk && exclusive && context.rights->read_only) {
     status = Nfsstat3::kRofs;
   }
-  if (status == Nfsstat3::kOk) status = OpenFile(context, object, exclusive, &allowed);
   if (status != Nfsstat3::kOk) return StatOf(status);
-  *file = Fd(open(PathTo(object).c_str(), O_RDWR | O_CLOEXEC));
+  bool leased = false;
+  do {
+    if (leased) usleep(kLeaseRetryUs);
+    leased = false;
+    status = OpenFile(context, object, exclusive, &allowed, &leased);
+    if (status != Nfsstat3::kOk) continue;
+    *file = OpenUnleased(object, O_RDWR);
+    leased = !file->ok() && errno == EAGAIN;
+  } while (leased && reclaim);
+  if (leased) return Nlm4Stats::kDeniedGracePeriod;
+  if (status != Nfsstat3::kOk) return StatOf(status);
   if (!file->ok()) *file = std::move(allowed);
   return Nlm4Stats::kGranted;
 }
@@ -420,11 +434,13 @@ Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
   const auto request = RequestOf(session.call, args.alock, args.exclusive);
   if (!request.has_value()) return {.stat = Nlm4Stats::kFbig};
   Fd file;
+  const auto open = [&](bool exclusive) {
+    return Open(session, args.alock.fh, exclusive, /*reclaim=*/false, &file);
+  };
   // As fcntl(F_GETLK), which takes no lock and asks for none of the two permissions in particular.
-  const Nlm4Stats opened = Open(session, args.alock.fh, /*exclusive=*/false, &file);
+  const Nlm4Stats opened = open(/*exclusive=*/false);
   if (opened != Nlm4Stats::kGranted &&
-      (session.context.rights->read_only ||
-       Open(session, args.alock.fh, /*exclusive=*/true, &file) != Nlm4Stats::kGranted)) {
+      (session.context.rights->read_only || open(/*exclusive=*/true) != Nlm4Stats::kGranted)) {
     return {.stat = opened};
   }
   const auto holder = session.locks.Test(*request, file);
@@ -445,7 +461,7 @@ Nlm4Res LockCalls::Lock(Session& session, const Nlm4Lockargs& args) {
   const LockRequest& request = pending.request;
   // First: a datagram's sender may be forged, and a file's handle not.
   Fd file;
-  const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
+  const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, args.reclaim, &file);
   if (opened != Nlm4Stats::kGranted) return {.stat = opened};
   // Its state may be that before a restart, which must not be taken for a new one.
   if (!pending.undecided) return {.stat = Nlm4Stats::kDenied};

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <set>
 #include <string>
 #include <thread>
@@ -477,6 +478,26 @@ TEST_F(LockCallsTest, TestNeedsReadOrWritePermission) {
   }
   ASSERT_EQ(chmod(Path("rw/f").c_str(), 0), 0);
   EXPECT_EQ(Test(Of(7, file_), kTwo), Nlm4Stats::kFailed);
+}
+
+// Its client asks again, but not for a reclaim.
+TEST_F(LockCallsTest, LocksOfALeasedFileAreTakenLater) {
+  Reply begun;
+  {
+    const LeasedFile lease(Path("rw/f"));
+    EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDeniedGracePeriod);
+    EXPECT_EQ(Test(Of(7, file_), kOne), Nlm4Stats::kDeniedGracePeriod);
+  }
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  Restart(kTimeout);
+  {
+    const LeasedFile lease(Path("rw/f"));
+    Nlm4Lockargs args = LockArgs(Of(7, file_));
+    args.reclaim = true;
+    begun = Send(NlmProcedure::kLock, args, kOne);
+    EXPECT_EQ(begun.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  }
+  EXPECT_EQ(End(std::move(begun)), Nlm4Stats::kGranted);
 }
 
 TEST_F(LockCallsTest, UnknownProceduresAndMalformedArgumentsAreRefused) {

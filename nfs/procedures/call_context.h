@@ -103,8 +103,8 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
 class StableChange {
  public:
   // Opens the object to store it. Call it before the change, so that a call without a file
-  // descriptor fails (kJukebox) while nothing has changed: its client repeats it, and what has
-  // changed already would then be an error.
+  // descriptor, or for a leased file, fails (kJukebox) while nothing has changed: its client
+  // repeats it, and what has changed already would then be an error.
   Nfsstat3 Begin(const CallContext& context, const Fd& object);
   // Whether Settle() stores the whole file system, since the object (a symbolic link, FIFO, socket
   // or device) cannot be opened to store it alone.
@@ -118,10 +118,19 @@ class StableChange {
   bool whole_ = false;
 };
 
+// As open(2) of a regular file or directory with the access mode `flags`, but while another process
+// holds a lease that does not permit it (fcntl(2)), fails with EAGAIN. open(2) would wait for up to
+// 45 s, and with it a storage thread that calls for other files need. Returns no descriptor on
+// failure, and sets errno.
+Fd OpenUnleased(const Fd& object, int flags);
+
 // Opens a regular file for reading or writing by the caller. The file's owner may always open it:
 // the client's kernel checked the mode at open, and the mode may have changed since. Callers with
-// execute permission may read it. kInval if it is not a regular file. RFC 1813 section 4.4
-Nfsstat3 OpenFile(const CallContext& context, const Fd& object, bool write, Fd* file);
+// execute permission may read it. kInval if it is not a regular file; kJukebox if there are too few
+// resources or another process holds a lease. `leased`, if given, is set on failure: to whether it
+// is a lease. RFC 1813 section 4.4
+Nfsstat3 OpenFile(const CallContext& context, const Fd& object, bool write, Fd* file,
+                  bool* leased = nullptr);
 
 }  // namespace pollux::nfs
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "nfs/export/export_for_test.h"
+#include "nfs/server/stalled_file_for_test.h"
 
 namespace pollux::nfs {
 namespace {
@@ -153,6 +154,21 @@ TEST_F(DataCallsTest, InvalidWritesGetTheMatchingStatus) {
   EXPECT_EQ(Write(Writing("", 0, "text"), 0).status, Nfsstat3::kInval);
   rights_.read_only = true;
   EXPECT_EQ(Write(Writing("f", 0, "text"), 0).status, Nfsstat3::kRofs);
+}
+
+TEST_F(DataCallsTest, CallsForALeasedFileArePutOff) {
+  MakeFile("f", "text", 0666);
+  const ReadArgs read{.file = HandleOf("f"), .count = 4};
+  const CommitArgs commit{.file = HandleOf("f")};
+  {
+    const LeasedFile lease(Path("f"));
+    EXPECT_EQ(DataCall().Begin(context_, read), Nfsstat3::kJukebox);
+    EXPECT_EQ(DataCall().Begin(context_, Writing("f", 0, "text")), Nfsstat3::kJukebox);
+    EXPECT_EQ(DataCall().Begin(context_, commit), Nfsstat3::kJukebox);
+  }
+  DataCall call;
+  EXPECT_EQ(call.Begin(context_, read), Nfsstat3::kOk);
+  EXPECT_EQ(fcntl(call.transfer().file.get(), F_GETFL) & O_NONBLOCK, 0);
 }
 
 // While the file is stored, a local process may change it: the client must find its cache outdated.

@@ -17,6 +17,7 @@
 #include "nfs/procedures/attribute_calls.h"
 #include "nfs/procedures/create_calls.h"
 #include "nfs/procedures/name_calls.h"
+#include "nfs/server/stalled_file_for_test.h"
 
 namespace {
 
@@ -153,6 +154,23 @@ TEST_F(SettleTest, CallsWithoutADescriptorToStoreChangeNothing) {
   EXPECT_EQ(Stat("f").st_mode & kPermissions, 0666u);
   EXPECT_EQ(Stat("d").st_nlink, 2u);
   EXPECT_EQ(access(Path("g").c_str(), F_OK), -1);
+}
+
+TEST_F(SettleTest, CallsThatChangeALeasedFileArePutOff) {
+  MakeFile("f", "text", 0666);
+  ASSERT_EQ(chown(Path("f").c_str(), kUser, kGroup), 0);
+  const SetattrArgs set{.object = HandleOf("f"), .new_attributes = {.mode = 0600}};
+  CreateArgs create{.where = At("f")};
+  create.how.obj_attributes.size = 0;
+  {
+    const LeasedFile lease(Path("f"));
+    EXPECT_EQ(Setattr(context_, set).status, Nfsstat3::kJukebox);
+    EXPECT_EQ(Create(context_, create).status, Nfsstat3::kJukebox);
+    EXPECT_EQ(Stat("f").st_mode & kPermissions, 0666u);
+    EXPECT_EQ(Stat("f").st_size, 4);
+  }
+  EXPECT_EQ(Setattr(context_, set).status, Nfsstat3::kOk);
+  EXPECT_EQ(Create(context_, create).status, Nfsstat3::kOk);
 }
 
 // They cannot be opened for fsync().
