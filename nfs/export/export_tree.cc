@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -46,6 +47,9 @@ Fd OpenBeneath(const Fd& directory, std::string_view relative, uint64_t resolve)
 
 // Of a file that is reached by its handle alone: the kernel has forgotten its name.
 constexpr char kNowhere[] = "/";
+
+// What the kernel adds to the path of a name that was removed.
+constexpr std::string_view kRemoved = " (deleted)";
 
 // A directory may be so many levels below one that has a path. Each costs a system call.
 constexpr int kMaxClimb = 4096;
@@ -113,7 +117,13 @@ bool ExportTree::HasInside(const Fd& directory) const {
 bool ExportTree::IsOutside(const Fd& object, const struct stat& attributes) const {
   if (S_ISDIR(attributes.st_mode)) return !HasInside(object);
   const std::string path = PathOf(object);
-  return attributes.st_nlink == 1 && !path.empty() && path != kNowhere && !IsBelow(path);
+  if (attributes.st_nlink != 1 || path.empty() || path == kNowhere || IsBelow(path)) return false;
+  if (!path.ends_with(kRemoved)) return true;
+  // The kernel takes any name that it knows, also one that was removed while a process has the file
+  // open by it. Where the file is now, that does not say.
+  struct stat there;
+  return lstat(path.c_str(), &there) == 0 && there.st_dev == attributes.st_dev &&
+         there.st_ino == attributes.st_ino;
 }
 
 bool ExportTree::IsOfAnother(absl::Span<const uint8_t> handle) const {

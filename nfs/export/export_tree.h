@@ -23,8 +23,9 @@ namespace pollux::nfs {
 // Immutable and thread-safe once open. Its functions block on the file system. Objects are O_PATH
 // descriptors. File systems mounted below the export are not part of it. An object that is moved
 // out of the export becomes stale. For a file this is detected only if it has a single link and the
-// kernel knows its path: not after a restart of the host until the name is looked up, and not for a
-// path longer than PATH_MAX. Until then clients that have the file's handle can access it.
+// kernel knows its path: not after a restart of the host until the name is looked up, not for a
+// path longer than PATH_MAX, and not while a process has the file open by another name that was
+// removed. Until then clients that have the file's handle can access it.
 class ExportTree {
  public:
   // `key` is not owned and must outlive the tree. NotFound, PermissionDenied and others if the

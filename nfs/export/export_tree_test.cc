@@ -110,6 +110,27 @@ TEST_F(ExportTreeTest, LookupsCannotLeaveTheExport) {
   directory_ = outside;
 }
 
+// The kernel may take that name for the file's.
+TEST_F(ExportTreeTest, ARemovedNameOutsideMakesNoFileStale) {
+  ASSERT_EQ(mkdir(Path("in").c_str(), 0755), 0);
+  const std::string outside = directory_;
+  exported_.directory = directory_ = Path("in");
+  OpenTree();
+  MakeFile("f", "text");
+  const NfsFh3 file = HandleOf("f");
+  const std::string other = outside + "/f";
+  ASSERT_EQ(link(Path("f").c_str(), other.c_str()), 0);
+  const Fd held(open(other.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(unlink(other.c_str()), 0);
+  EXPECT_EQ(Find(file), Nfsstat3::kOk);
+  // A file may have a name that looks like one.
+  MakeFile("g", "text");
+  const NfsFh3 moved = HandleOf("g");
+  ASSERT_EQ(rename(Path("g").c_str(), (outside + "/g (deleted)").c_str()), 0);
+  EXPECT_EQ(Find(moved), Nfsstat3::kStale);
+  directory_ = outside;
+}
+
 // No path names it, but clients go down step by step.
 TEST_F(ExportTreeTest, HandlesWorkBelowTheMaximumPathLength) {
   const std::string name(250, 'd');

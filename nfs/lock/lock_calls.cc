@@ -1,6 +1,8 @@
 #include "nfs/lock/lock_calls.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <optional>
 #include <set>
@@ -97,6 +99,23 @@ ShareRequest ShareOf(const LockClient& client, const Nlm4Share& share, uint64_t 
           .mode = share.mode & kFsh4Both,
           .incarnation = incarnation};
 }
+
+// Whether a procedure only gives up what its caller holds. It needs no rights: an export that no
+// longer admits the client may hold locks of it, which nobody else would release.
+bool IsRelease(uint32_t procedure) {
+  switch (static_cast<NlmProcedure>(procedure)) {
+    case NlmProcedure::kCancel:
+    case NlmProcedure::kCancelMsg:
+    case NlmProcedure::kUnlock:
+    case NlmProcedure::kUnlockMsg:
+    case NlmProcedure::kUnshare:
+      return true;
+    default:
+      return false;
+  }
+}
+
+constexpr useconds_t kLeaseRetryUs = 10'000;
 
 // The largest cookie with the largest holder.
 constexpr size_t kMaxLockResultBytes = 2 * kMaxNetobj + 256;
@@ -325,7 +344,7 @@ void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Arg
         call.credential(), rights != nullptr ? *rights : ClientRights{}, &session.context.caller);
     if (authenticated != oncrpc::AuthStatus::kOk) return call.Deny(authenticated);
     Res results{.stat = Nlm4Stats::kFailed};
-    if (rights != nullptr) results = serve(session, args);
+    if (rights != nullptr || IsRelease(call.procedure())) results = serve(session, args);
     results.cookie = args.cookie;
     Reply(*shared, call, results, told_by);
     shared->granter->Deliver(entry.served);
@@ -385,16 +404,26 @@ absl::StatusOr<size_t> LockCalls::Drop(const Gid& address) {
 
 // Programs may read locks and write locks by turns, and the file is opened once: for both, if it
 // can be.
-Nlm4Stats LockCalls::Open(const Session& session, const Netobj& handle, bool exclusive, Fd* file) {
+Nlm4Stats LockCalls::Open(const Session& session, const Netobj& handle, bool exclusive,
+                          bool reclaim, Fd* file) {
   const CallContext& context = session.context;
   Fd object, allowed;
   Nfsstat3 status = context.tree->Find(BytesOf(handle), &object);
   if (status == Nfsstat3::kOk && exclusive && context.rights->read_only) {
     status = Nfsstat3::kRofs;
   }
-  if (status == Nfsstat3::kOk) status = OpenFile(context, object, exclusive, &allowed);
   if (status != Nfsstat3::kOk) return StatOf(status);
-  *file = Fd(open(PathTo(object).c_str(), O_RDWR | O_CLOEXEC));
+  bool leased = false;
+  do {
+    if (leased) usleep(kLeaseRetryUs);
+    leased = false;
+    status = OpenFile(context, object, exclusive, &allowed, &leased);
+    if (status != Nfsstat3::kOk) continue;
+    *file = OpenUnleased(object, O_RDWR);
+    leased = !file->ok() && errno == EAGAIN;
+  } while (leased && reclaim);
+  if (leased) return Nlm4Stats::kDeniedGracePeriod;
+  if (status != Nfsstat3::kOk) return StatOf(status);
   if (!file->ok()) *file = std::move(allowed);
   return Nlm4Stats::kGranted;
 }
@@ -405,8 +434,15 @@ Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
   const auto request = RequestOf(session.call, args.alock, args.exclusive);
   if (!request.has_value()) return {.stat = Nlm4Stats::kFbig};
   Fd file;
-  const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
-  if (opened != Nlm4Stats::kGranted) return {.stat = opened};
+  const auto open = [&](bool exclusive) {
+    return Open(session, args.alock.fh, exclusive, /*reclaim=*/false, &file);
+  };
+  // As fcntl(F_GETLK), which takes no lock and asks for none of the two permissions in particular.
+  const Nlm4Stats opened = open(/*exclusive=*/false);
+  if (opened != Nlm4Stats::kGranted &&
+      (session.context.rights->read_only || open(/*exclusive=*/true) != Nlm4Stats::kGranted)) {
+    return {.stat = opened};
+  }
   const auto holder = session.locks.Test(*request, file);
   if (!holder.has_value()) return {.stat = Nlm4Stats::kGranted};
   session.holder = holder->oh;
@@ -425,7 +461,7 @@ Nlm4Res LockCalls::Lock(Session& session, const Nlm4Lockargs& args) {
   const LockRequest& request = pending.request;
   // First: a datagram's sender may be forged, and a file's handle not.
   Fd file;
-  const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
+  const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, args.reclaim, &file);
   if (opened != Nlm4Stats::kGranted) return {.stat = opened};
   // Its state may be that before a restart, which must not be taken for a new one.
   if (!pending.undecided) return {.stat = Nlm4Stats::kDenied};

@@ -116,7 +116,8 @@ class LockCalls {
     std::shared_ptr<PendingLock> lock;  // of a LOCK call, unless its range is invalid
     bool gave_up = false;               // whether a CANCEL call has given up a LOCK call
   };
-  // A call that runs on a storage thread of its export.
+  // A call that runs on a storage thread of its export. context.rights is null if the export does
+  // not admit the client, which then can only release what it holds.
   struct Session {
     Shared& shared;
     const ExportEntry& entry;
@@ -155,8 +156,11 @@ class LockCalls {
   static Nlm4Res Unlock(Session& session, const Nlm4Unlockargs& args);
   static Nlm4Shareres Share(Session& session, const Nlm4Shareargs& args);
   static Nlm4Shareres Unshare(Session& session, const Nlm4Shareargs& args);
-  // Opens the file of a lock as its export allows the caller to lock it.
-  static Nlm4Stats Open(const Session& session, const Netobj& handle, bool exclusive, Fd* file);
+  // Opens the file of a lock as its export allows the caller to lock it. While another process
+  // holds a lease that does not permit it, a reclaim waits, and everything else is answered as in a
+  // grace period.
+  static Nlm4Stats Open(const Session& session, const Netobj& handle, bool exclusive, bool reclaim,
+                        Fd* file);
 
   // `told_by` is the client's procedure that receives the results; kNull: they are in the reply.
   template <class Res, class Args>

@@ -5,18 +5,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <cstdlib>
-#include <deque>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <future>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "nfs/lock/lock_calls_for_test.h"
 #include "nfs/server/stalled_file_for_test.h"
 #include "nfs/storage/stalled_storage_for_test.h"
 #include "oncrpc/service_call_for_test.h"
@@ -25,245 +20,6 @@
 
 namespace pollux::nfs {
 namespace {
-
-// A guard against hanging, not an expectation.
-constexpr auto kTimeout = std::chrono::seconds(100);
-constexpr uint32_t kUser = 1234;
-// Of every incarnation.
-constexpr uint64_t kAll = UINT64_MAX;
-
-const Gid kOne = Gid::FromIpv4(0x0A000001), kTwo = Gid::FromIpv4(0x0A000002);
-const Gid kServer = Gid::FromIpv4(0x0A0000FE);
-
-// What clients are told, and what they say to it.
-class Told {
- public:
-  LockGranter::Tell tell() {
-    return [this](const LockRequest& request) {
-      std::unique_lock lock(mutex_);
-      answers_.wait(lock, [&] { return request.owner.client.address != silent_; });
-      told_.push_back(request);
-      came_.notify_one();
-      return takes_;
-    };
-  }
-  LockRequest Next() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(came_.wait_for(lock, kTimeout, [this] { return !told_.empty(); }));
-    LockRequest next = std::move(told_.front());
-    told_.pop_front();
-    return next;
-  }
-  void Take(bool takes) {
-    const std::lock_guard lock(mutex_);
-    takes_ = takes;
-  }
-  // Who does not answer, until another is named.
-  void BeSilent(const Gid& client) {
-    const std::lock_guard lock(mutex_);
-    silent_ = client;
-    answers_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable came_;
-  std::condition_variable answers_;
-  std::deque<LockRequest> told_;
-  Gid silent_;
-  bool takes_ = true;
-};
-
-// What clients are told of their calls.
-class ResultsTold {
- public:
-  struct Result {
-    Gid client;
-    NlmProcedure procedure;
-    std::vector<uint8_t> bytes;
-  };
-  LockCalls::TellResult tell() {
-    return [this](const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> bytes) {
-      const std::lock_guard lock(mutex_);
-      told_.push_back({client, procedure, {bytes.begin(), bytes.end()}});
-      came_.notify_one();
-      return true;
-    };
-  }
-  Result Next() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(came_.wait_for(lock, kTimeout, [this] { return !told_.empty(); }));
-    Result next = std::move(told_.front());
-    told_.pop_front();
-    return next;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable came_;
-  std::deque<Result> told_;
-};
-
-// The exports /rw and /ro, with a file that everybody may write, and the lock manager.
-class LockCallsTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const absl::Status status = Identity().Begin(); !status.ok()) {
-      GTEST_SKIP() << status.message();
-    }
-    std::string pattern = std::string(getenv("TEST_TMPDIR")) + "/locksXXXXXX";
-    directory_ = mkdtemp(pattern.data());
-    std::vector<Export> exports;
-    for (const char* name : {"rw", "ro", "elsewhere"}) {
-      ASSERT_EQ(mkdir(Path(name).c_str(), 0755), 0);
-      const ClientRights rights{.read_only = std::string(name) == "ro"};
-      exports.push_back({.directory = Path(name), .clients = {{network_, rights}}});
-      MakeFile(Path(name) + "/f");
-    }
-    exports[2].clients[0].network = {.address = *ParseAddress("192.0.2.0"), .prefix_length = 24};
-    auto opened = ServedExports::Open(exports, Path("key"));
-    ASSERT_TRUE(opened.ok()) << opened.status();
-    exports_ = *std::move(opened);
-    tables_ = std::make_unique<LockTables>(*exports_);
-    Start();
-    file_ = HandleOf(0, "f");
-  }
-  // The lock manager of a server that starts, again or for the first time.
-  void Start(std::chrono::seconds grace = kTimeout) {
-    calls_.reset();
-    hosts_.reset();
-    auto hosts = MonitoredHosts::Open(Path("locks"));
-    ASSERT_TRUE(hosts.ok()) << hosts.status();
-    hosts_ = *std::move(hosts);
-    calls_ = std::make_unique<LockCalls>(
-        exports_.get(),
-        LockCalls::Options{.tell_granted = told_.tell(),
-                           .tell_result = results_told_.tell(),
-                           .tables = tables_.get(),
-                           .hosts = hosts_.get(),
-                           .grace = grace,
-                           .storage_timeout = storage_timeout_,
-                           .log = [this](const std::string& line) { logged_ = line; }});
-  }
-  // What the server held goes with it.
-  void Restart(std::chrono::seconds grace) {
-    calls_.reset();
-    tables_->Of(*exports_->all()[0]).FreeAll({.address = kOne, .name = "guest"}, kAll);
-    tables_->Of(*exports_->all()[0]).FreeAll({.address = kTwo, .name = "guest"}, kAll);
-    Start(grace);
-  }
-  void TearDown() override {
-    calls_.reset();
-    exports_.reset();
-    if (!directory_.empty()) std::filesystem::remove_all(directory_);
-  }
-  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
-  static void MakeFile(const std::string& path) {
-    std::ofstream(path) << "text";
-    ASSERT_EQ(chmod(path.c_str(), 0666), 0);
-  }
-  std::string HandleOf(size_t which, const std::string& name) {
-    const ExportTree& tree = *exports_->table()->at(which).tree;
-    Fd object;
-    EXPECT_EQ(tree.Walk(name, &object), Nfsstat3::kOk);
-    const NfsFh3 handle = *tree.HandleOf(object);
-    return {handle.bytes.begin(), handle.bytes.begin() + handle.size};
-  }
-
-  static Nlm4Lock Of(uint32_t svid, const std::string& file, uint64_t offset = 0,
-                     uint64_t length = 0) {
-    return {.caller_name = {"guest"},
-            .fh = {file},
-            .oh = {"process"},
-            .svid = svid,
-            .l_offset = offset,
-            .l_len = length};
-  }
-  using Reply = std::future<std::vector<uint8_t>>;
-  // Sends a call as kUser.
-  template <class Args>
-  Reply Send(NlmProcedure procedure, const Args& args, const Gid& client) {
-    std::vector<uint8_t> credential(oncrpc::kMaxAuthBytes);
-    const oncrpc::Encoded encoded =
-        oncrpc::Encode(oncrpc::AuthSys{.uid = kUser, .gid = kUser}, absl::MakeSpan(credential));
-    const oncrpc::CallHeader header{
-        .program = kNlmProgram,
-        .version = kNlmV4,
-        .procedure = static_cast<uint32_t>(procedure),
-        .credential = {.flavor = oncrpc::AuthFlavor::kSys, .body = encoded.stream}};
-    return oncrpc::AskService(
-        LockCalls::kProgram, header, args, client,
-        [this](oncrpc::ServiceCall call) { calls_->Serve(std::move(call)); },
-        /*connected=*/true, kServer);
-  }
-  // Waits for a reply: its header, with what came behind it in results_.
-  oncrpc::ReplyHeader Receive(Reply reply) {
-    message_ = reply.get();
-    oncrpc::ReplyHeader header;
-    const size_t begin = oncrpc::ParseReply(message_, &header);
-    EXPECT_GT(begin, 0u);
-    results_ = absl::MakeConstSpan(message_).subspan(begin);
-    return header;
-  }
-  template <class Res>
-  Res ResultsOf(Reply reply) {
-    Res results;
-    EXPECT_EQ(Receive(std::move(reply)).accept_status, oncrpc::AcceptStatus::kSuccess);
-    EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(results_), &results));
-    EXPECT_EQ(results.cookie.text, "cookie");
-    return results;
-  }
-  template <class Args>
-  oncrpc::ReplyHeader Call(NlmProcedure procedure, const Args& args, const Gid& client) {
-    return Receive(Send(procedure, args, client));
-  }
-  template <class Res, class Args>
-  Res Ask(NlmProcedure procedure, const Args& args, const Gid& client) {
-    return ResultsOf<Res>(Send(procedure, args, client));
-  }
-  static Nlm4Lockargs LockArgs(const Nlm4Lock& lock) {
-    return {.cookie = {"cookie"}, .exclusive = true, .alock = lock, .state = 1};
-  }
-  // Sends a LOCK, and waits for its reply.
-  Reply Begin(const Nlm4Lock& lock, const Gid& client = kOne) {
-    return Send(NlmProcedure::kLock, LockArgs(lock), client);
-  }
-  Nlm4Stats End(Reply reply) { return ResultsOf<Nlm4Res>(std::move(reply)).stat; }
-  Nlm4Stats Lock(const Nlm4Lock& lock, const Gid& client = kOne, bool block = false,
-                 uint32_t state = 1) {
-    Nlm4Lockargs args = LockArgs(lock);
-    args.block = block;
-    args.state = state;
-    return Ask<Nlm4Res>(NlmProcedure::kLock, args, client).stat;
-  }
-  Nlm4Stats Reclaim(const Nlm4Lock& lock, const Gid& client) {
-    Nlm4Lockargs args = LockArgs(lock);
-    args.reclaim = true;
-    return Ask<Nlm4Res>(NlmProcedure::kLock, args, client).stat;
-  }
-  Nlm4Stats Test(const Nlm4Lock& lock, const Gid& client) {
-    const Nlm4Testargs args{.cookie = {"cookie"}, .exclusive = true, .alock = lock};
-    return Ask<Nlm4Testres>(NlmProcedure::kTest, args, client).stat;
-  }
-  Nlm4Stats Unlock(const Nlm4Lock& lock, const Gid& client = kOne) {
-    return Ask<Nlm4Res>(NlmProcedure::kUnlock, Nlm4Unlockargs{.cookie = {"cookie"}, .alock = lock},
-                        client)
-        .stat;
-  }
-
-  std::optional<Network> network_;  // of the clients of /rw and /ro; none: everybody
-  std::chrono::steady_clock::duration storage_timeout_ = kTimeout;
-  std::string directory_, file_;
-  std::unique_ptr<MonitoredHosts> hosts_;
-  std::unique_ptr<LockTables> tables_;
-  std::unique_ptr<ServedExports> exports_;
-  Told told_;
-  ResultsTold results_told_;
-  std::string logged_;
-  std::unique_ptr<LockCalls> calls_;
-  std::vector<uint8_t> message_;
-  absl::Span<const uint8_t> results_;
-};
 
 TEST_F(LockCallsTest, LockTestAndUnlockFollowTheHeldRanges) {
   EXPECT_EQ(Lock(Of(7, file_, 10, 10)), Nlm4Stats::kGranted);
@@ -637,6 +393,41 @@ TEST_F(ClosedLockCallsTest, ClientsOutsideEveryExportGetNoCall) {
   }
 }
 
+TEST_F(LockCallsTest, ExcludedClientsCanReleaseWhatTheyHold) {
+  const Nlm4Shareargs share{.cookie = {"cookie"},
+                            .share = {.caller_name = {"guest"}, .fh = {file_}, .oh = {"o"}}};
+  EXPECT_EQ(Lock(Of(7, file_, 0, 10)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kShare, share, kOne).stat, Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(9, file_, 20, 10), kTwo), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(7, file_, 20, 10), kOne, /*block=*/true), Nlm4Stats::kBlocked);
+  AdmitOnly(kTwo);
+  EXPECT_EQ(Lock(Of(7, file_, 40, 10)), Nlm4Stats::kFailed);
+  EXPECT_EQ(Test(Of(7, file_, 40, 10), kOne), Nlm4Stats::kFailed);
+  EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kShare, share, kOne).stat, Nlm4Stats::kFailed);
+  const Nlm4Cancargs cancel{
+      .cookie = {"cookie"}, .block = true, .exclusive = true, .alock = Of(7, file_, 20, 10)};
+  EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kCancel, cancel, kOne).stat, Nlm4Stats::kGranted);
+  EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kUnshare, share, kOne).stat, Nlm4Stats::kGranted);
+  EXPECT_EQ(Unlock(Of(7, file_, 0, 10)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Unlock(Of(9, file_, 20, 10)), Nlm4Stats::kGranted) << "it is not its own";
+  EXPECT_EQ(Lock(Of(8, file_, 0, 10), kTwo), Nlm4Stats::kGranted);
+  const auto held = tables_->Held();
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held.begin()->first.address, kTwo);
+  EXPECT_EQ(held.begin()->second.ranges, 2u);
+}
+
+// It would not release the lock.
+TEST_F(LockCallsTest, ExcludedClientsAreGrantedNothing) {
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
+  EXPECT_EQ(Lock(Of(8, file_), kOne, /*block=*/true), Nlm4Stats::kBlocked);
+  AdmitOnly(kOne);
+  EXPECT_EQ(Unlock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(told_.Next().owner.client.address, kOne);
+  EXPECT_EQ(tables_->Held().count({.address = kTwo, .name = "guest"}), 0u);
+}
+
 TEST_F(LockCallsTest, ConflictingSharesAreDenied) {
   Nlm4Shareargs args{.cookie = {"cookie"},
                      .share = {.caller_name = {"guest"},
@@ -676,6 +467,37 @@ TEST_F(LockCallsTest, InvalidLocksGetTheMatchingStatus) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kFailed);
   const Nlm4Lockargs shared{.cookie = {"cookie"}, .alock = Of(7, file_)};
   EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kLock, shared, kOne).stat, Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, TestNeedsReadOrWritePermission) {
+  EXPECT_EQ(Test(Of(7, HandleOf(1, "f")), kTwo), Nlm4Stats::kGranted) << "a read-only export";
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  for (const mode_t mode : {0444, 0222}) {
+    ASSERT_EQ(chmod(Path("rw/f").c_str(), mode), 0);
+    EXPECT_EQ(Test(Of(7, file_), kTwo), Nlm4Stats::kDenied) << mode;
+  }
+  ASSERT_EQ(chmod(Path("rw/f").c_str(), 0), 0);
+  EXPECT_EQ(Test(Of(7, file_), kTwo), Nlm4Stats::kFailed);
+}
+
+// Its client asks again, but not for a reclaim.
+TEST_F(LockCallsTest, LocksOfALeasedFileAreTakenLater) {
+  Reply begun;
+  {
+    const LeasedFile lease(Path("rw/f"));
+    EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDeniedGracePeriod);
+    EXPECT_EQ(Test(Of(7, file_), kOne), Nlm4Stats::kDeniedGracePeriod);
+  }
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  Restart(kTimeout);
+  {
+    const LeasedFile lease(Path("rw/f"));
+    Nlm4Lockargs args = LockArgs(Of(7, file_));
+    args.reclaim = true;
+    begun = Send(NlmProcedure::kLock, args, kOne);
+    EXPECT_EQ(begun.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  }
+  EXPECT_EQ(End(std::move(begun)), Nlm4Stats::kGranted);
 }
 
 TEST_F(LockCallsTest, UnknownProceduresAndMalformedArgumentsAreRefused) {

@@ -1,7 +1,11 @@
 #include "nfs/lock/lock_granter.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 #include <utility>
+
+#include "nfs/export/file_handle.h"
 
 namespace pollux::nfs {
 namespace {
@@ -79,8 +83,18 @@ void LockGranter::LookAgainIfDue(std::unique_lock<std::mutex>* lock) {
   lock->lock();
 }
 
+bool LockGranter::IsAdmitted(const Pending& pending) const {
+  const std::string& file = pending.grant.request.file;
+  const auto entry =
+      exports_->Find(ClaimedExport({reinterpret_cast<const uint8_t*>(file.data()), file.size()}));
+  return entry.has_value() && entry->served == pending.served &&
+         entry->tree->exported().RightsOf(ClientOf(pending)) != nullptr;
+}
+
 bool LockGranter::Handle(Pending& pending) {
-  if (!pending.taken.has_value()) pending.taken = tell_(pending.grant.request);
+  if (!pending.taken.has_value()) {
+    pending.taken = IsAdmitted(pending) && tell_(pending.grant.request);
+  }
   return pending.served->storage->RunControl([self = shared_from_this(), served = pending.served,
                                               number = pending.grant.number,
                                               taken = *pending.taken](Identity&) {

@@ -22,7 +22,7 @@ namespace pollux::nfs {
 
 // Each client gets one call at a time and several clients are called at once, so that a client that
 // does not answer delays only its own calls. A client that cannot be notified learns of its lock
-// when it asks again.
+// when it asks again. A client that the export no longer admits is not called and loses the grant.
 class LockGranter : public std::enable_shared_from_this<LockGranter> {
  public:
   static constexpr size_t kThreads = 8;  // this many silent clients delay calls to others
@@ -60,6 +60,9 @@ class LockGranter : public std::enable_shared_from_this<LockGranter> {
   std::deque<Pending>::iterator FindNext();
   // Calls LookAgain() once per interval, on one thread, while the others wait for clients.
   void LookAgainIfDue(std::unique_lock<std::mutex>* lock);
+  // Whether the export of the lock still admits the client: the exports may have been replaced
+  // while it waited.
+  bool IsAdmitted(const Pending& pending) const;
   // Returns false if it must be tried again.
   bool Handle(Pending& pending);
   void LookAgain();

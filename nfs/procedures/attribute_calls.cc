@@ -61,15 +61,17 @@ SetattrRes Setattr(const CallContext& context, const SetattrArgs& args) {
   if (status != Nfsstat3::kOk) return {.status = status};
   WeakCache wcc;
   wcc.Begin(context, object);
+  StableChange change;
   if (context.rights->read_only) {
     status = Nfsstat3::kRofs;
   } else if (args.guard.has_value() && *args.guard != ToNfstime3(wcc.before().st_ctim)) {
     status = Nfsstat3::kNotSync;
   } else {
-    status = SetAttributes(context, object, args.new_attributes);
+    status = change.Begin(context, object);
+    if (status == Nfsstat3::kOk) status = SetAttributes(context, object, args.new_attributes);
   }
   const WccData obj_wcc = wcc.End(context, object);
-  if (status == Nfsstat3::kOk) status = Settle(context, object);
+  if (status == Nfsstat3::kOk) status = change.Settle(context);
   SetattrRes result{.status = status};
   (status == Nfsstat3::kOk ? result.resok : result.resfail) = obj_wcc;
   return result;

@@ -175,36 +175,52 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
   return status;
 }
 
-Nfsstat3 Settle(const CallContext& context, const Fd& object) {
+Nfsstat3 StableChange::Begin(const CallContext& context, const Fd& object) {
   struct stat now;
   if (fstat(object.get(), &now) != 0) return StatusOfErrno(errno);
-  if (!S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode)) return Nfsstat3::kOk;
-  const Fd file(open(PathTo(object).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.ok()) return StatusOfErrno(errno);
-  if (fsync(file.get()) == 0) return Nfsstat3::kOk;
+  whole_ = !S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode);
+  const Fd& stored = whole_ ? context.tree->root() : object;
+  file_ = OpenUnleased(stored, O_RDONLY);
+  return file_.ok() ? Nfsstat3::kOk : StatusOfErrno(errno);
+}
+
+Nfsstat3 StableChange::Settle(const CallContext& context) {
+  if (!file_.ok()) return Nfsstat3::kOk;
+  if ((whole_ ? syncfs(file_.get()) : fsync(file_.get())) == 0) return Nfsstat3::kOk;
   const Nfsstat3 status = StatusOfErrno(errno);
   LoseUncommitted(context);
   return status;
 }
 
-Nfsstat3 OpenFile(const CallContext& context, const Fd& object, bool write, Fd* file) {
+Fd OpenUnleased(const Fd& object, int flags) {
+  Fd file(open(PathTo(object).c_str(), flags | O_NONBLOCK | O_CLOEXEC));
+  // Transfers are not to notice it.
+  if (file.ok()) fcntl(file.get(), F_SETFL, 0);
+  return file;
+}
+
+Nfsstat3 OpenFile(const CallContext& context, const Fd& object, bool write, Fd* file,
+                  bool* leased) {
+  const auto status_of = [leased](int error) {
+    if (leased != nullptr) *leased = error == EAGAIN;
+    return StatusOfErrno(error);
+  };
   struct stat now;
-  if (fstat(object.get(), &now) != 0) return StatusOfErrno(errno);
+  if (fstat(object.get(), &now) != 0) return status_of(errno);
   if (!S_ISREG(now.st_mode)) return Nfsstat3::kInval;
-  const std::string path = PathTo(object);
-  const int flags = (write ? O_WRONLY : O_RDONLY) | O_CLOEXEC | O_LARGEFILE;
+  const int flags = write ? O_WRONLY : O_RDONLY;
   bool override = now.st_uid == context.caller.uid;
   {
     const AsCaller as_caller(context);
     if (!as_caller.ok()) return Nfsstat3::kServerfault;
-    *file = Fd(open(path.c_str(), flags));
+    *file = OpenUnleased(object, flags);
     if (file->ok()) return Nfsstat3::kOk;
-    if (errno != EACCES) return StatusOfErrno(errno);
-    override |= !write && faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
+    if (errno != EACCES) return status_of(errno);
+    override |= !write && faccessat(AT_FDCWD, PathTo(object).c_str(), X_OK, AT_EACCESS) == 0;
   }
   if (!override) return Nfsstat3::kAcces;
-  *file = Fd(open(path.c_str(), flags));
-  return file->ok() ? Nfsstat3::kOk : StatusOfErrno(errno);
+  *file = OpenUnleased(object, flags);
+  return file->ok() ? Nfsstat3::kOk : status_of(errno);
 }
 
 }  // namespace pollux::nfs

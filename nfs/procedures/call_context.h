@@ -79,7 +79,7 @@ class WeakCache {
 
   // Call it before the change, when the object exists.
   void Begin(const CallContext& context, const Fd& object);
-  // Call it right after the change, before Settle(): ChangeWatch does not see changes by local
+  // Call it right after the change, before it is stored: ChangeWatch does not see changes by local
   // processes, and clients take one between `before` and `after` for their own. Without Begin(),
   // the result has no attributes from before.
   WccData End(const CallContext& context, const Fd& object);
@@ -98,16 +98,39 @@ Nfstime3 ToNfstime3(const timespec& time);
 // set-user-ID and set-group-ID bits.
 Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr3& wanted);
 
-// Writes a change to stable storage, with the server's identity. A call must do this before its
-// reply. Objects other than files and directories are stored with their directory, so this does
-// nothing for them. A failure changes the write verifier: the kernel reports it only once, so that
-// a later COMMIT would succeed although data are lost. RFC 1813 sections 4.7 and 4.8
-Nfsstat3 Settle(const CallContext& context, const Fd& object);
+// One change to one object, written to stable storage with the server's identity. A call must do
+// this before its reply. RFC 1813 sections 4.7 and 4.8
+class StableChange {
+ public:
+  // Opens the object to store it. Call it before the change, so that a call without a file
+  // descriptor, or for a leased file, fails (kJukebox) while nothing has changed: its client
+  // repeats it, and what has changed already would then be an error.
+  Nfsstat3 Begin(const CallContext& context, const Fd& object);
+  // Whether Settle() stores the whole file system, since the object (a symbolic link, FIFO, socket
+  // or device) cannot be opened to store it alone.
+  bool stores_all() const { return whole_; }
+  // Stores the change, if Begin() was called. A failure changes the write verifier: the kernel
+  // reports it only once, so that a later COMMIT would succeed although data are lost.
+  Nfsstat3 Settle(const CallContext& context);
+
+ private:
+  Fd file_;
+  bool whole_ = false;
+};
+
+// As open(2) of a regular file or directory with the access mode `flags`, but while another process
+// holds a lease that does not permit it (fcntl(2)), fails with EAGAIN. open(2) would wait for up to
+// 45 s, and with it a storage thread that calls for other files need. Returns no descriptor on
+// failure, and sets errno.
+Fd OpenUnleased(const Fd& object, int flags);
 
 // Opens a regular file for reading or writing by the caller. The file's owner may always open it:
 // the client's kernel checked the mode at open, and the mode may have changed since. Callers with
-// execute permission may read it. kInval if it is not a regular file. RFC 1813 section 4.4
-Nfsstat3 OpenFile(const CallContext& context, const Fd& object, bool write, Fd* file);
+// execute permission may read it. kInval if it is not a regular file; kJukebox if there are too few
+// resources or another process holds a lease. `leased`, if given, is set on failure: to whether it
+// is a lease. RFC 1813 section 4.4
+Nfsstat3 OpenFile(const CallContext& context, const Fd& object, bool write, Fd* file,
+                  bool* leased = nullptr);
 
 }  // namespace pollux::nfs
 

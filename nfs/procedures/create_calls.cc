@@ -80,18 +80,22 @@ Sattr3 Remaining(const CallContext& context, const Sattr3& wanted) {
   return rest;
 }
 
-// Finds what was made, sets what remains, stores both, and tells.
+// Finds what was made, sets what remains, stores both, and tells. `made` is the directory's change.
 Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::string_view name,
-                     const Sattr3& rest, CreateOk* told) {
+                     const Sattr3& rest, StableChange* made, CreateOk* told) {
   Fd object;
+  StableChange change;
   Nfsstat3 status = Nfsstat3::kServerfault;
   {
     const AsCaller as_caller(context);
     if (as_caller.ok()) status = context.tree->Lookup(directory, name, &object);
   }
+  if (status == Nfsstat3::kOk) status = change.Begin(context, object);
   if (status == Nfsstat3::kOk) status = SetAttributes(context, object, rest);
-  if (status == Nfsstat3::kOk) status = Settle(context, object);
-  if (status == Nfsstat3::kOk) status = Settle(context, directory);
+  // Links and nodes that were only made are stored with their directory.
+  const bool stored_with_directory = change.stores_all() && rest == Sattr3{};
+  if (status == Nfsstat3::kOk && !stored_with_directory) status = change.Settle(context);
+  if (status == Nfsstat3::kOk) status = made->Settle(context);
   if (status != Nfsstat3::kOk) return status;
   told->obj = context.tree->HandleOf(object);
   told->obj_attributes = AttributesOf(context, object);
@@ -113,7 +117,9 @@ CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3
   WeakCache wcc;
   wcc.Begin(context, directory);
   const std::string name(where.name.text);
+  StableChange change;
   status = CheckMade(context, name);
+  if (status == Nfsstat3::kOk) status = change.Begin(context, directory);
   if (status == Nfsstat3::kOk) {
     const AsCaller as_caller(context);
     status = as_caller.ok() ? maker(directory, name) : Nfsstat3::kServerfault;
@@ -121,7 +127,7 @@ CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3
   const WccData dir_wcc = wcc.End(context, directory);
   CreateRes result;
   if (status == Nfsstat3::kOk) {
-    status = TellCreated(context, directory, name, rest, &result.resok);
+    status = TellCreated(context, directory, name, rest, &change, &result.resok);
   }
   result.status = status;
   (status == Nfsstat3::kOk ? result.resok.dir_wcc : result.resfail) = dir_wcc;
@@ -157,8 +163,7 @@ CreateRes CreateUnchecked(const CallContext& context, const CreateArgs& args) {
   CreateRes result;
   for (int i = 0; i < kMaxTries; ++i) {
     result = MakeFile(context, args);
-    if (result.status != Nfsstat3::kExist) return result;
-    result = FindExisting(context, args);
+    if (result.status == Nfsstat3::kExist) result = FindExisting(context, args);
     if (result.status != Nfsstat3::kNoent) return result;
   }
   return result;

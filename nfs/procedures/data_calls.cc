@@ -34,8 +34,13 @@ Nfsstat3 DataCall::Begin(const CallContext& context, const ReadArgs& args) {
   if (status != Nfsstat3::kOk) return status;
   transfer_.offset = args.offset;
   transfer_.to = context.block.first(std::min<size_t>(args.count, context.block.size()));
-  // Nothing stands beyond the largest file.
-  const bool reads = !transfer_.to.empty() && args.offset < kMaxFileSize - transfer_.to.size();
+  // Nothing stands beyond the largest file, and the kernel refuses to read there.
+  const bool within = args.offset < kMaxFileSize;
+  if (within) {
+    const uint64_t room = kMaxFileSize - args.offset;
+    transfer_.to = transfer_.to.first(std::min<uint64_t>(transfer_.to.size(), room));
+  }
+  const bool reads = within && !transfer_.to.empty();
   transfer_.kind = reads ? Transfer::Kind::kRead : Transfer::Kind::kNone;
   return Nfsstat3::kOk;
 }

@@ -1,12 +1,18 @@
 #include "nfs/procedures/data_calls.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
 
 #include "nfs/export/export_for_test.h"
+#include "nfs/server/stalled_file_for_test.h"
 
 namespace pollux::nfs {
 namespace {
@@ -61,6 +67,32 @@ TEST_F(DataCallsTest, AReadThatReachesTheEndSetsEof) {
     EXPECT_TRUE(read.resok.eof);
   }
   EXPECT_FALSE(Read("f", 0, 0).resok.eof);
+}
+
+// tmpfs has such files, and ext4 has not.
+TEST_F(DataCallsTest, TheEndOfTheLargestFileCanBeRead) {
+  std::filesystem::remove_all(directory_);
+  std::string pattern = "/dev/shm/exportXXXXXX";
+  directory_ = mkdtemp(pattern.data());
+  exported_.directory = directory_;
+  OpenTree();
+  MakeFile("f", "");
+  const Fd file(open(Path("f").c_str(), O_WRONLY | O_CLOEXEC));
+  ASSERT_EQ(ftruncate(file.get(), INT64_MAX), 0);
+  ASSERT_EQ(pwrite(file.get(), "x", 1, INT64_MAX - 1), 1);
+  const uint64_t offset = (uint64_t{1} << 63) - 4096;
+  for (const uint32_t count : {4096u, 4095u}) {
+    const ReadRes read = Read("f", offset, count);
+    EXPECT_EQ(read.resok.count, 4095u) << count;
+    EXPECT_TRUE(TextOf(read).ends_with('x')) << count;
+    EXPECT_TRUE(read.resok.eof);
+  }
+  EXPECT_EQ(TextOf(Read("f", INT64_MAX - 1, 4096)), "x");
+  for (const uint64_t end : {uint64_t{INT64_MAX}, uint64_t{INT64_MAX} + 1}) {
+    const ReadRes read = Read("f", end, 4096);
+    EXPECT_EQ(read.resok.count, 0u);
+    EXPECT_TRUE(read.resok.eof);
+  }
 }
 
 TEST_F(DataCallsTest, AShortReadDoesNotSetEof) {
@@ -122,6 +154,21 @@ TEST_F(DataCallsTest, InvalidWritesGetTheMatchingStatus) {
   EXPECT_EQ(Write(Writing("", 0, "text"), 0).status, Nfsstat3::kInval);
   rights_.read_only = true;
   EXPECT_EQ(Write(Writing("f", 0, "text"), 0).status, Nfsstat3::kRofs);
+}
+
+TEST_F(DataCallsTest, CallsForALeasedFileArePutOff) {
+  MakeFile("f", "text", 0666);
+  const ReadArgs read{.file = HandleOf("f"), .count = 4};
+  const CommitArgs commit{.file = HandleOf("f")};
+  {
+    const LeasedFile lease(Path("f"));
+    EXPECT_EQ(DataCall().Begin(context_, read), Nfsstat3::kJukebox);
+    EXPECT_EQ(DataCall().Begin(context_, Writing("f", 0, "text")), Nfsstat3::kJukebox);
+    EXPECT_EQ(DataCall().Begin(context_, commit), Nfsstat3::kJukebox);
+  }
+  DataCall call;
+  EXPECT_EQ(call.Begin(context_, read), Nfsstat3::kOk);
+  EXPECT_EQ(fcntl(call.transfer().file.get(), F_GETFL) & O_NONBLOCK, 0);
 }
 
 // While the file is stored, a local process may change it: the client must find its cache outdated.

@@ -33,7 +33,9 @@ RemoveRes Unlink(const CallContext& context, const RemoveArgs& args, int flags) 
   if (status != Nfsstat3::kOk) return {.status = status};
   WeakCache wcc;
   wcc.Begin(context, directory);
+  StableChange change;
   status = CheckChange(context, args.name);
+  if (status == Nfsstat3::kOk) status = change.Begin(context, directory);
   if (status == Nfsstat3::kOk) {
     const AsCaller as_caller(context);
     const std::string name(args.name.text);
@@ -44,7 +46,7 @@ RemoveRes Unlink(const CallContext& context, const RemoveArgs& args, int flags) 
     }
   }
   const WccData dir_wcc = wcc.End(context, directory);
-  if (status == Nfsstat3::kOk) status = Settle(context, directory);
+  if (status == Nfsstat3::kOk) status = change.Settle(context);
   RemoveRes result{.status = status};
   (status == Nfsstat3::kOk ? result.resok : result.resfail) = dir_wcc;
   return result;
@@ -128,12 +130,15 @@ RenameRes Rename(const CallContext& context, const RenameArgs& args) {
   from_wcc.Begin(context, from);
   const bool same = args.from.dir == args.to.dir;
   if (!same) to_wcc.Begin(context, to);
-  status = RenameBetween(context, args, from, to);
+  StableChange from_change, to_change;
+  status = to_change.Begin(context, to);
+  if (status == Nfsstat3::kOk && !same) status = from_change.Begin(context, from);
+  if (status == Nfsstat3::kOk) status = RenameBetween(context, args, from, to);
   const WccData fromdir_wcc = from_wcc.End(context, from);
   const WccData todir_wcc = same ? fromdir_wcc : to_wcc.End(context, to);
   // Stored with two names it can be, with none not.
-  if (status == Nfsstat3::kOk) status = Settle(context, to);
-  if (status == Nfsstat3::kOk && !same) status = Settle(context, from);
+  if (status == Nfsstat3::kOk) status = to_change.Settle(context);
+  if (status == Nfsstat3::kOk) status = from_change.Settle(context);
   RenameRes result{.status = status};
   RenameWcc& wcc = status == Nfsstat3::kOk ? result.resok : result.resfail;
   wcc.fromdir_wcc = fromdir_wcc;
@@ -148,9 +153,11 @@ LinkRes Link(const CallContext& context, const LinkArgs& args) {
   if (status != Nfsstat3::kOk) return {.status = status};
   WeakCache wcc;
   wcc.Begin(context, directory);
-  status = LinkInto(context, args, file, directory);
+  StableChange change;
+  status = change.Begin(context, directory);
+  if (status == Nfsstat3::kOk) status = LinkInto(context, args, file, directory);
   const WccData linkdir_wcc = wcc.End(context, directory);
-  if (status == Nfsstat3::kOk) status = Settle(context, directory);
+  if (status == Nfsstat3::kOk) status = change.Settle(context);
   LinkRes result{.status = status};
   LinkWcc& told = status == Nfsstat3::kOk ? result.resok : result.resfail;
   told.file_attributes = AttributesOf(context, file);

@@ -1,6 +1,8 @@
 // Calls that store their change before they reply.
+#include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,24 +11,45 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "nfs/export/export_for_test.h"
 #include "nfs/procedures/attribute_calls.h"
 #include "nfs/procedures/create_calls.h"
 #include "nfs/procedures/name_calls.h"
+#include "nfs/server/stalled_file_for_test.h"
 
 namespace {
 
 // Runs at each fsync() of this thread.
 thread_local std::function<void()> at_fsync;
+// The calls of syncfs() by this thread, and whether they fail.
+thread_local int syncfs_calls = 0;
+thread_local bool fail_syncfs = false;
 // Runs before the next fstatat() of this thread.
 thread_local std::function<void()> at_fstatat;
+// Runs before each fstat() of this thread.
+thread_local std::function<void()> at_fstat;
 
 }  // namespace
 
 extern "C" int fsync(int fd) {
   if (at_fsync) at_fsync();
   return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+extern "C" int syncfs(int fd) noexcept {
+  ++syncfs_calls;
+  if (fail_syncfs) {
+    errno = EIO;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_syncfs, fd));
+}
+
+extern "C" int fstat(int fd, struct stat* attributes) noexcept {
+  if (at_fstat) at_fstat();
+  return static_cast<int>(syscall(SYS_fstat, fd, attributes));
 }
 
 extern "C" int fstatat(int fd, const char* path, struct stat* attributes, int flags) noexcept {
@@ -43,7 +66,9 @@ class SettleTest : public ExportOnDisk {
 
   void TearDown() override {
     at_fsync = nullptr;
+    fail_syncfs = false;
     at_fstatat = nullptr;
+    at_fstat = nullptr;
     ExportOnDisk::TearDown();
   }
   Diropargs3 At(std::string_view name) { return {.dir = Root(), .name = {name}}; }
@@ -95,12 +120,107 @@ TEST_F(SettleTest, WccDataExcludesLocalChangesDuringTheFsync) {
   ExpectUnadopted(set.resok);
 }
 
+TEST_F(SettleTest, CallsWithoutADescriptorToStoreChangeNothing) {
+  MakeFile("f", "text", 0666);
+  ASSERT_EQ(chown(Path("f").c_str(), kUser, kGroup), 0);
+  ASSERT_EQ(mkdir(Path("d").c_str(), 0777), 0);
+  const NfsFh3 file = HandleOf("f"), directory = HandleOf("d");
+  // Free numbers between those in use are filled.
+  std::vector<Fd> used(64);
+  for (Fd& fd : used) fd = Fd(open(directory_.c_str(), O_PATH | O_CLOEXEC));
+  rlimit all;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &all), 0);
+  // `count`: the descriptors by which the call finds its objects, and none more.
+  const auto expect_refused = [&](rlim_t count, const std::function<Nfsstat3()>& call) {
+    rlimit few = all;
+    few.rlim_cur = static_cast<rlim_t>(used.back().get()) + 1 + count;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const Nfsstat3 status = call();
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
+    EXPECT_EQ(status, Nfsstat3::kJukebox);
+  };
+  const Diropargs3 inside{.dir = directory, .name = {"g"}};
+  expect_refused(1, [&] { return Remove(context_, At("f")).status; });
+  expect_refused(1, [&] { return Rmdir(context_, At("d")).status; });
+  expect_refused(1, [&] { return Mkdir(context_, {.where = At("g")}).status; });
+  expect_refused(2, [&] { return Link(context_, {.file = file, .link = At("g")}).status; });
+  expect_refused(2, [&] { return Rename(context_, {.from = At("f"), .to = inside}).status; });
+  // One of two.
+  expect_refused(3, [&] { return Rename(context_, {.from = At("f"), .to = inside}).status; });
+  expect_refused(1, [&] {
+    return Setattr(context_, {.object = file, .new_attributes = {.mode = 0600}}).status;
+  });
+  EXPECT_EQ(Stat("f").st_nlink, 1u);
+  EXPECT_EQ(Stat("f").st_mode & kPermissions, 0666u);
+  EXPECT_EQ(Stat("d").st_nlink, 2u);
+  EXPECT_EQ(access(Path("g").c_str(), F_OK), -1);
+}
+
+TEST_F(SettleTest, CallsThatChangeALeasedFileArePutOff) {
+  MakeFile("f", "text", 0666);
+  ASSERT_EQ(chown(Path("f").c_str(), kUser, kGroup), 0);
+  const SetattrArgs set{.object = HandleOf("f"), .new_attributes = {.mode = 0600}};
+  CreateArgs create{.where = At("f")};
+  create.how.obj_attributes.size = 0;
+  {
+    const LeasedFile lease(Path("f"));
+    EXPECT_EQ(Setattr(context_, set).status, Nfsstat3::kJukebox);
+    EXPECT_EQ(Create(context_, create).status, Nfsstat3::kJukebox);
+    EXPECT_EQ(Stat("f").st_mode & kPermissions, 0666u);
+    EXPECT_EQ(Stat("f").st_size, 4);
+  }
+  EXPECT_EQ(Setattr(context_, set).status, Nfsstat3::kOk);
+  EXPECT_EQ(Create(context_, create).status, Nfsstat3::kOk);
+}
+
+// They cannot be opened for fsync().
+TEST_F(SettleTest, AttributesOfLinksAndNodesAreStored) {
+  ASSERT_EQ(symlink("f", Path("link").c_str()), 0);
+  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
+  const Sattr3 attributes{.atime = {.set_it = TimeHow::kSetToClientTime, .time = {5, 6}}};
+  syncfs_calls = 0;
+  int expected = 0;
+  for (const char* name : {"link", "fifo"}) {
+    ASSERT_EQ(lchown(Path(name).c_str(), kUser, kGroup), 0);
+    const SetattrArgs args{.object = HandleOf(name), .new_attributes = attributes};
+    EXPECT_EQ(Setattr(context_, args).status, Nfsstat3::kOk);
+    EXPECT_EQ(syncfs_calls, ++expected) << name;
+    fail_syncfs = true;
+    const uint64_t verifier = verifier_;
+    EXPECT_EQ(Setattr(context_, args).status, Nfsstat3::kIo);
+    EXPECT_EQ(syncfs_calls, ++expected) << name;
+    EXPECT_NE(verifier_, verifier) << "the error may be that of another client's data";
+    fail_syncfs = false;
+  }
+  SymlinkArgs made{.where = At("made"), .symlink_attributes = attributes};
+  const std::string target = "f";
+  made.symlink_data.bytes = {reinterpret_cast<const uint8_t*>(target.data()), target.size()};
+  EXPECT_EQ(Symlink(context_, made).status, Nfsstat3::kOk);
+  EXPECT_EQ(syncfs_calls, ++expected);
+  // Without attributes of its own it is stored with the directory.
+  made.where = At("plain");
+  made.symlink_attributes = {.mode = 0777};
+  EXPECT_EQ(Symlink(context_, made).status, Nfsstat3::kOk);
+  EXPECT_EQ(syncfs_calls, expected);
+}
+
 TEST_F(SettleTest, UncheckedCreateTriesAgainIfTheExistingFileVanishes) {
   MakeFile("f", "text", 0666);
   // The thread acts as the caller then, who may have no access to the directory's path.
   const Fd directory(open(directory_.c_str(), O_DIRECTORY));
   at_fstatat = [&directory] { EXPECT_EQ(unlinkat(directory.get(), "f", 0), 0); };
   EXPECT_EQ(Create(context_, {.where = At("f")}).status, Nfsstat3::kOk);
+  EXPECT_EQ(Text("f"), "");
+}
+
+TEST_F(SettleTest, UncheckedCreateTriesAgainIfTheNewFileVanishes) {
+  const Fd directory(open(directory_.c_str(), O_DIRECTORY));
+  int removed = 0;
+  at_fstat = [&] {
+    if (removed == 0 && unlinkat(directory.get(), "f", 0) == 0) ++removed;
+  };
+  EXPECT_EQ(Create(context_, {.where = At("f")}).status, Nfsstat3::kOk);
+  EXPECT_EQ(removed, 1);
   EXPECT_EQ(Text("f"), "");
 }
 

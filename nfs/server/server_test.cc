@@ -128,6 +128,26 @@ TEST_F(ServerTest, AStalledFileDelaysOnlyItsOwnCalls) {
   EXPECT_TRUE(RunUntil([&] { return done == Storage::kThreads - 1; }));
 }
 
+// Clients ask again until the lease ends.
+TEST_F(ServerTest, ALeasedFileOccupiesNoThread) {
+  std::ofstream(Path("a/leased")) << "text";
+  std::ofstream(Path("a/other")) << "text";
+  StartServer();
+  Client* const client = Connect();
+  const NfsFh3 leased = HandleOf(0, "leased"), other = HandleOf(0, "other");
+  int done = 0;
+  {
+    const LeasedFile lease(Path("a/leased"));
+    BeginReads(client, leased, 2 * Storage::kThreads, &done);
+    int others = 0;
+    BeginReads(client, other, 10, &others);
+    EXPECT_TRUE(RunUntil([&] { return others == 10; }));
+    EXPECT_TRUE(RunUntil([&] { return server_->busy() == 0; }));
+    EXPECT_EQ(done, 0);
+  }
+  EXPECT_TRUE(RunUntil([&] { return done == 2 * Storage::kThreads; }));
+}
+
 TEST_F(ServerTest, AStalledExportDoesNotDelayOthers) {
   std::ofstream(Path("a/stalled")) << "text";
   std::ofstream(Path("b/other")) << "text";
