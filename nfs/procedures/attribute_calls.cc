@@ -67,7 +67,7 @@ SetattrRes Setattr(const CallContext& context, const SetattrArgs& args) {
   } else if (args.guard.has_value() && *args.guard != ToNfstime3(wcc.before().st_ctim)) {
     status = Nfsstat3::kNotSync;
   } else {
-    status = change.Begin(context, object);
+    status = change.Begin(object);
     if (status == Nfsstat3::kOk) status = SetAttributes(context, object, args.new_attributes);
   }
   const WccData obj_wcc = wcc.End(context, object);

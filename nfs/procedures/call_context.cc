@@ -175,18 +175,17 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
   return status;
 }
 
-Nfsstat3 StableChange::Begin(const CallContext& context, const Fd& object) {
+Nfsstat3 StableChange::Begin(const Fd& object) {
   struct stat now;
   if (fstat(object.get(), &now) != 0) return StatusOfErrno(errno);
-  whole_ = !S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode);
-  const Fd& stored = whole_ ? context.tree->root() : object;
-  file_ = OpenUnleased(stored, O_RDONLY);
+  if (!S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode)) return Nfsstat3::kOk;
+  file_ = OpenUnleased(object, O_RDONLY);
   return file_.ok() ? Nfsstat3::kOk : StatusOfErrno(errno);
 }
 
 Nfsstat3 StableChange::Settle(const CallContext& context) {
   if (!file_.ok()) return Nfsstat3::kOk;
-  if ((whole_ ? syncfs(file_.get()) : fsync(file_.get())) == 0) return Nfsstat3::kOk;
+  if (fsync(file_.get()) == 0) return Nfsstat3::kOk;
   const Nfsstat3 status = StatusOfErrno(errno);
   LoseUncommitted(context);
   return status;

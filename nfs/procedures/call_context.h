@@ -104,18 +104,16 @@ class StableChange {
  public:
   // Opens the object to store it. Call it before the change, so that a call without a file
   // descriptor, or for a leased file, fails (kJukebox) while nothing has changed: its client
-  // repeats it, and what has changed already would then be an error.
-  Nfsstat3 Begin(const CallContext& context, const Fd& object);
-  // Whether Settle() stores the whole file system, since the object (a symbolic link, FIFO, socket
-  // or device) cannot be opened to store it alone.
-  bool stores_all() const { return whole_; }
+  // repeats it, and what has changed already would then be an error. Does nothing for symbolic
+  // links, FIFOs, sockets and devices, which cannot be opened to store them alone: new ones are
+  // stored with their directory.
+  Nfsstat3 Begin(const Fd& object);
   // Stores the change, if Begin() was called. A failure changes the write verifier: the kernel
   // reports it only once, so that a later COMMIT would succeed although data are lost.
   Nfsstat3 Settle(const CallContext& context);
 
  private:
   Fd file_;
-  bool whole_ = false;
 };
 
 // As open(2) of a regular file or directory with the access mode `flags`, but while another process

@@ -90,11 +90,9 @@ Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::strin
     const AsCaller as_caller(context);
     if (as_caller.ok()) status = context.tree->Lookup(directory, name, &object);
   }
-  if (status == Nfsstat3::kOk) status = change.Begin(context, object);
+  if (status == Nfsstat3::kOk) status = change.Begin(object);
   if (status == Nfsstat3::kOk) status = SetAttributes(context, object, rest);
-  // Links and nodes that were only made are stored with their directory.
-  const bool stored_with_directory = change.stores_all() && rest == Sattr3{};
-  if (status == Nfsstat3::kOk && !stored_with_directory) status = change.Settle(context);
+  if (status == Nfsstat3::kOk) status = change.Settle(context);
   if (status == Nfsstat3::kOk) status = made->Settle(context);
   if (status != Nfsstat3::kOk) return status;
   told->obj = context.tree->HandleOf(object);
@@ -119,7 +117,7 @@ CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3
   const std::string name(where.name.text);
   StableChange change;
   status = CheckMade(context, name);
-  if (status == Nfsstat3::kOk) status = change.Begin(context, directory);
+  if (status == Nfsstat3::kOk) status = change.Begin(directory);
   if (status == Nfsstat3::kOk) {
     const AsCaller as_caller(context);
     status = as_caller.ok() ? maker(directory, name) : Nfsstat3::kServerfault;

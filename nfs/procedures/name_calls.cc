@@ -35,7 +35,7 @@ RemoveRes Unlink(const CallContext& context, const RemoveArgs& args, int flags) 
   wcc.Begin(context, directory);
   StableChange change;
   status = CheckChange(context, args.name);
-  if (status == Nfsstat3::kOk) status = change.Begin(context, directory);
+  if (status == Nfsstat3::kOk) status = change.Begin(directory);
   if (status == Nfsstat3::kOk) {
     const AsCaller as_caller(context);
     const std::string name(args.name.text);
@@ -131,8 +131,8 @@ RenameRes Rename(const CallContext& context, const RenameArgs& args) {
   const bool same = args.from.dir == args.to.dir;
   if (!same) to_wcc.Begin(context, to);
   StableChange from_change, to_change;
-  status = to_change.Begin(context, to);
-  if (status == Nfsstat3::kOk && !same) status = from_change.Begin(context, from);
+  status = to_change.Begin(to);
+  if (status == Nfsstat3::kOk && !same) status = from_change.Begin(from);
   if (status == Nfsstat3::kOk) status = RenameBetween(context, args, from, to);
   const WccData fromdir_wcc = from_wcc.End(context, from);
   const WccData todir_wcc = same ? fromdir_wcc : to_wcc.End(context, to);
@@ -154,7 +154,7 @@ LinkRes Link(const CallContext& context, const LinkArgs& args) {
   WeakCache wcc;
   wcc.Begin(context, directory);
   StableChange change;
-  status = change.Begin(context, directory);
+  status = change.Begin(directory);
   if (status == Nfsstat3::kOk) status = LinkInto(context, args, file, directory);
   const WccData linkdir_wcc = wcc.End(context, directory);
   if (status == Nfsstat3::kOk) status = change.Settle(context);

@@ -1,5 +1,4 @@
 // Calls that store their change before they reply.
-#include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -23,9 +22,6 @@ namespace {
 
 // Runs at each fsync() of this thread.
 thread_local std::function<void()> at_fsync;
-// The calls of syncfs() by this thread, and whether they fail.
-thread_local int syncfs_calls = 0;
-thread_local bool fail_syncfs = false;
 // Runs before the next fstatat() of this thread.
 thread_local std::function<void()> at_fstatat;
 // Runs before each fstat() of this thread.
@@ -36,15 +32,6 @@ thread_local std::function<void()> at_fstat;
 extern "C" int fsync(int fd) {
   if (at_fsync) at_fsync();
   return static_cast<int>(syscall(SYS_fsync, fd));
-}
-
-extern "C" int syncfs(int fd) noexcept {
-  ++syncfs_calls;
-  if (fail_syncfs) {
-    errno = EIO;
-    return -1;
-  }
-  return static_cast<int>(syscall(SYS_syncfs, fd));
 }
 
 extern "C" int fstat(int fd, struct stat* attributes) noexcept {
@@ -66,7 +53,6 @@ class SettleTest : public ExportOnDisk {
 
   void TearDown() override {
     at_fsync = nullptr;
-    fail_syncfs = false;
     at_fstatat = nullptr;
     at_fstat = nullptr;
     ExportOnDisk::TearDown();
@@ -171,37 +157,6 @@ TEST_F(SettleTest, CallsThatChangeALeasedFileArePutOff) {
   }
   EXPECT_EQ(Setattr(context_, set).status, Nfsstat3::kOk);
   EXPECT_EQ(Create(context_, create).status, Nfsstat3::kOk);
-}
-
-// They cannot be opened for fsync().
-TEST_F(SettleTest, AttributesOfLinksAndNodesAreStored) {
-  ASSERT_EQ(symlink("f", Path("link").c_str()), 0);
-  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
-  const Sattr3 attributes{.atime = {.set_it = TimeHow::kSetToClientTime, .time = {5, 6}}};
-  syncfs_calls = 0;
-  int expected = 0;
-  for (const char* name : {"link", "fifo"}) {
-    ASSERT_EQ(lchown(Path(name).c_str(), kUser, kGroup), 0);
-    const SetattrArgs args{.object = HandleOf(name), .new_attributes = attributes};
-    EXPECT_EQ(Setattr(context_, args).status, Nfsstat3::kOk);
-    EXPECT_EQ(syncfs_calls, ++expected) << name;
-    fail_syncfs = true;
-    const uint64_t verifier = verifier_;
-    EXPECT_EQ(Setattr(context_, args).status, Nfsstat3::kIo);
-    EXPECT_EQ(syncfs_calls, ++expected) << name;
-    EXPECT_NE(verifier_, verifier) << "the error may be that of another client's data";
-    fail_syncfs = false;
-  }
-  SymlinkArgs made{.where = At("made"), .symlink_attributes = attributes};
-  const std::string target = "f";
-  made.symlink_data.bytes = {reinterpret_cast<const uint8_t*>(target.data()), target.size()};
-  EXPECT_EQ(Symlink(context_, made).status, Nfsstat3::kOk);
-  EXPECT_EQ(syncfs_calls, ++expected);
-  // Without attributes of its own it is stored with the directory.
-  made.where = At("plain");
-  made.symlink_attributes = {.mode = 0777};
-  EXPECT_EQ(Symlink(context_, made).status, Nfsstat3::kOk);
-  EXPECT_EQ(syncfs_calls, expected);
 }
 
 TEST_F(SettleTest, UncheckedCreateTriesAgainIfTheExistingFileVanishes) {

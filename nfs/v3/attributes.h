@@ -99,7 +99,6 @@ struct SetTime3 {
     codec(self.set_it);
     if (self.set_it == TimeHow::kSetToClientTime) codec(self.time);
   }
-  friend bool operator==(const SetTime3&, const SetTime3&) = default;
 };
 
 // Attributes without a value are not changed.
@@ -114,7 +113,6 @@ struct Sattr3 {
   static void Xdr(Codec& codec, Self& self) {
     codec(self.mode, self.uid, self.gid, self.size, self.atime, self.mtime);
   }
-  friend bool operator==(const Sattr3&, const Sattr3&) = default;
 };
 
 struct GetattrArgs {
