@@ -346,8 +346,12 @@ POLLUX_EXPORT int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) 
   ibv_qp_attr native = *attr;
   native.sq_psn &= Psn::kMask;
   native.rq_psn &= Psn::kMask;
+  const bool new_path = (mask & IBV_QP_AV) != 0;
+  if (new_path) native.ah_attr = WithHopLimitOfRoute(attr->ah_attr);
   ScopedWorkerOwnership owned(Of(qp)->owner->runtime);
   const absl::Status status = owned.worker().ModifyQp(Of(qp)->native, native, mask);
+  // ibv_query_qp() returns what the program gave.
+  if (status.ok() && new_path) Of(qp)->native->attr.ah_attr = attr->ah_attr;
   qp->state = Of(qp)->native->state();
   owned.Poll();
   if (status.ok() && (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
