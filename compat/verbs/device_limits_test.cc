@@ -70,5 +70,28 @@ TEST_F(DeviceLimitsTest, CompletionQueuesHaveTheMaximumLengthOfAdapters) {
             "libfabric asks for fewer entries if FI_UNIVERSE_SIZE is smaller (256 by default)\n");
 }
 
+TEST_F(DeviceLimitsTest, AQueuePairThatIsTooLargeIsReportedOnce) {
+  ibv_pd* pd = ibv_alloc_pd(context_);
+  ibv_cq* cq = ibv_create_cq(context_, 1, nullptr, nullptr, 0);
+  ASSERT_TRUE(pd != nullptr && cq != nullptr);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.qp_type = IBV_QPT_RC;
+  const auto refusal = [&](const ibv_qp_cap& cap) {
+    init.cap = cap;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(ibv_create_qp(pd, &init), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(refusal({.max_inline_data = 513}), "") << "libfabric tries it";
+  EXPECT_EQ(refusal({.max_send_wr = 16'385, .max_send_sge = 1}),
+            "pollux: queue pair: 16385 send and 0 receive requests, 1 and 0 elements, 16 inline "
+            "bytes asked for; at most 16384 requests, 32 elements, 512 bytes\n");
+  EXPECT_EQ(refusal({.max_recv_sge = 33}), "");
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
 }  // namespace
 }  // namespace pollux::compat

@@ -135,6 +135,9 @@ Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
         log_once(native.status());
         Failed(EOPNOTSUPP);
       } else {
+        static LogOnce log_once;
+        // libfabric tries how much inline data there may be.
+        if (init->cap.max_inline_data <= verbs::kMaxInline) log_once(native.status());
         Failed(native.status());
       }
       return nullptr;
