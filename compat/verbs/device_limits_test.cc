@@ -89,6 +89,30 @@ TEST_F(DeviceLimitsTest, AQueuePairThatIsTooLargeIsReportedOnce) {
             "pollux: queue pair: 16385 send and 0 receive requests, 1 and 0 elements, 16 inline "
             "bytes asked for; at most 16384 requests, 32 elements, 512 bytes\n");
   EXPECT_EQ(refusal({.max_recv_sge = 33}), "");
+  EXPECT_EQ(refusal({.max_recv_wr = 1'000'000}), "");
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+// As ibv_create_qp(3) says.
+TEST_F(DeviceLimitsTest, TheReceivesOfAQueuePairWithASharedReceiveQueueAreIgnored) {
+  ibv_pd* pd = ibv_alloc_pd(context_);
+  ibv_cq* cq = ibv_create_cq(context_, 1, nullptr, nullptr, 0);
+  ibv_srq_init_attr shared{};
+  shared.attr.max_wr = shared.attr.max_sge = 1;
+  ibv_srq* srq = ibv_create_srq(pd, &shared);
+  ASSERT_TRUE(pd != nullptr && cq != nullptr && srq != nullptr);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.qp_type = IBV_QPT_RC;
+  init.srq = srq;
+  init.cap.max_recv_wr = init.cap.max_recv_sge = 1'000'000;
+  ibv_qp* qp = ibv_create_qp(pd, &init);
+  ASSERT_NE(qp, nullptr) << std::strerror(errno);
+  EXPECT_EQ(init.cap.max_recv_wr, 0u);
+  EXPECT_EQ(init.cap.max_recv_sge, 0u);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }

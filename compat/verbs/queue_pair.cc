@@ -68,7 +68,9 @@ void RemoveCompletions(const ibv_qp& qp, Completions which) {
 }
 
 // At most, of the queues of a queue pair. `builds`: it has a WorkRequestChain.
-size_t BytesOf(const ibv_qp_cap& asked, bool builds) {
+size_t BytesOf(const ibv_qp_init_attr& init, bool builds) {
+  ibv_qp_cap asked = init.cap;
+  if (init.srq != nullptr) asked.max_recv_wr = asked.max_recv_sge = 0;
   const auto requests = [](uint32_t count) {
     return std::clamp(count, 1u, verbs::kMaxWorkRequests);
   };
@@ -117,7 +119,7 @@ int PostSendBefore(ibv_send_wr** link, ibv_qp* qp, ibv_send_wr** first, ibv_send
 
 Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
   if (Runtime::IsCopy()) return nullptr;
-  const MemoryFor memory(BytesOf(init->cap, send_ops != 0));
+  const MemoryFor memory(BytesOf(*init, send_ops != 0));
   if (!memory) return nullptr;
   auto qp = std::make_unique<Qp>();
   qp->owner = Of(pd->context);

@@ -57,7 +57,9 @@ absl::Status Worker::CheckInit(const verbs::QueuePairInitAttr& init) const {
   if (init.srq != nullptr && !srqs_.contains(init.srq)) {
     return NotOurs("queue pair's shared receive queue");
   }
-  const ibv_qp_cap& cap = init.cap;
+  ibv_qp_cap cap = init.cap;
+  // ibv_create_qp(3) ignores them then.
+  if (init.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;
   if (cap.max_send_wr > verbs::kMaxWorkRequests || cap.max_recv_wr > verbs::kMaxWorkRequests ||
       cap.max_send_sge > verbs::kMaxSge || cap.max_recv_sge > verbs::kMaxSge ||
       cap.max_inline_data > verbs::kMaxInline) {
