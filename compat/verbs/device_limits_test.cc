@@ -70,6 +70,19 @@ TEST_F(DeviceLimitsTest, CompletionQueuesHaveTheMaximumLengthOfAdapters) {
             "libfabric asks for fewer entries if FI_UNIVERSE_SIZE is smaller (256 by default)\n");
 }
 
+TEST_F(DeviceLimitsTest, CompletionQueuesThatIgnoreOverrunsAreNotSupported) {
+  ibv_cq_init_attr_ex init{};
+  init.cqe = 1;
+  init.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  init.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  EXPECT_EQ(ibv_create_cq_ex(context_, &init), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  init.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  ibv_cq_ex* cq = ibv_create_cq_ex(context_, &init);
+  ASSERT_NE(cq, nullptr);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
 TEST_F(DeviceLimitsTest, AQueuePairThatIsTooLargeIsReportedOnce) {
   ibv_pd* pd = ibv_alloc_pd(context_);
   ibv_cq* cq = ibv_create_cq(context_, 1, nullptr, nullptr, 0);
