@@ -18,6 +18,8 @@
 namespace pollux::compat {
 namespace {
 
+constexpr uintptr_t kHugePageBytes = 2 << 20, kGiganticPageBytes = 1 << 30;  // of x86-64
+
 bool (*is_registered)(const void* address) = nullptr;
 void (*before_end_of_process)() = nullptr;
 uintptr_t page_bytes = 0;
@@ -101,11 +103,17 @@ bool HasContents(const void* address) {
 
 // Whether there is a page now, another thread's perhaps.
 bool PutPage(const void* address, int in_place) {
-  void* const page =
-      reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) & ~(page_bytes - 1));
-  return mmap(page, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | in_place, -1,
-              0) == page ||
-         errno == EEXIST;
+  // A mapping of huge pages refuses smaller ones with EINVAL.
+  for (const uintptr_t bytes : {page_bytes, kHugePageBytes, kGiganticPageBytes}) {
+    void* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) & ~(bytes - 1));
+    if (mmap(page, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | in_place, -1, 0) ==
+            page ||
+        errno == EEXIST) {
+      return true;
+    }
+    if (in_place != MAP_FIXED || errno != EINVAL) break;
+  }
+  return false;
 }
 
 bool IsDefault(const struct sigaction& action) {

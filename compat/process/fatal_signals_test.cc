@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/memfd.h>
 #include <linux/userfaultfd.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -101,6 +102,24 @@ TEST_F(FatalSignalsTest, RegisteredMemorySurvivesTruncationOfItsFile) {
   EXPECT_EQ(memory[kBytes / 2 - 1], 'f') << "what is left of the file";
   registered_ = nullptr;
   EXPECT_EQ(munmap(const_cast<char*>(memory), kBytes), 0);
+}
+
+TEST_F(FatalSignalsTest, RegisteredHugePagesSurviveTruncationOfTheirFile) {
+  constexpr size_t kHugePage = 2 << 20;
+  const int file = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB | MFD_HUGE_2MB);
+  if (file < 0) GTEST_SKIP() << "needs huge pages of 2 MiB";
+  // Mapped beyond its end, so that no huge page has to be free.
+  void* memory =
+      mmap(nullptr, 2 * kHugePage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  registered_ = static_cast<char*>(memory) + kHugePage;
+  auto* const last = static_cast<volatile char*>(memory) + kHugePage + kBytes - 1;
+  ASSERT_FALSE(Faults([&] { *last = 'z'; }));
+  EXPECT_EQ(*last, 'z');
+  registered_ = nullptr;
+  EXPECT_TRUE(Faults([&] { *static_cast<volatile char*>(memory) = 'a'; })) << "the other page";
+  close(file);
+  EXPECT_EQ(munmap(memory, 2 * kHugePage), 0);
 }
 
 TEST_F(FatalSignalsTest, AnonymousMemoryThatCannotBeReadIsNotReplaced) {
