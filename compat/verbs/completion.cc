@@ -167,8 +167,8 @@ int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
 }
 
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* init) {
-  constexpr uint32_t kFlags =
-      IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  // An overrun cannot be ignored: it ends the queue pairs of the queue.
+  constexpr uint32_t kFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
   const bool flags_given = (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
   if ((init->comp_mask & ~static_cast<uint32_t>(IBV_CQ_INIT_ATTR_MASK_FLAGS)) != 0 ||
       (init->wc_flags & ~kWcFlags) != 0 || (flags_given && (init->flags & ~kFlags) != 0)) {

@@ -70,5 +70,65 @@ TEST_F(DeviceLimitsTest, CompletionQueuesHaveTheMaximumLengthOfAdapters) {
             "libfabric asks for fewer entries if FI_UNIVERSE_SIZE is smaller (256 by default)\n");
 }
 
+TEST_F(DeviceLimitsTest, CompletionQueuesThatIgnoreOverrunsAreNotSupported) {
+  ibv_cq_init_attr_ex init{};
+  init.cqe = 1;
+  init.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  init.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  EXPECT_EQ(ibv_create_cq_ex(context_, &init), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  init.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  ibv_cq_ex* cq = ibv_create_cq_ex(context_, &init);
+  ASSERT_NE(cq, nullptr);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+TEST_F(DeviceLimitsTest, AQueuePairThatIsTooLargeIsReportedOnce) {
+  ibv_pd* pd = ibv_alloc_pd(context_);
+  ibv_cq* cq = ibv_create_cq(context_, 1, nullptr, nullptr, 0);
+  ASSERT_TRUE(pd != nullptr && cq != nullptr);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.qp_type = IBV_QPT_RC;
+  const auto refusal = [&](const ibv_qp_cap& cap) {
+    init.cap = cap;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(ibv_create_qp(pd, &init), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(refusal({.max_inline_data = 513}), "") << "libfabric tries it";
+  EXPECT_EQ(refusal({.max_send_wr = 16'385, .max_send_sge = 1}),
+            "pollux: queue pair: 16385 send and 0 receive requests, 1 and 0 elements, 16 inline "
+            "bytes asked for; at most 16384 requests, 32 elements, 512 bytes\n");
+  EXPECT_EQ(refusal({.max_recv_sge = 33}), "");
+  EXPECT_EQ(refusal({.max_recv_wr = 1'000'000}), "");
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+// As ibv_create_qp(3) says.
+TEST_F(DeviceLimitsTest, TheReceivesOfAQueuePairWithASharedReceiveQueueAreIgnored) {
+  ibv_pd* pd = ibv_alloc_pd(context_);
+  ibv_cq* cq = ibv_create_cq(context_, 1, nullptr, nullptr, 0);
+  ibv_srq_init_attr shared{};
+  shared.attr.max_wr = shared.attr.max_sge = 1;
+  ibv_srq* srq = ibv_create_srq(pd, &shared);
+  ASSERT_TRUE(pd != nullptr && cq != nullptr && srq != nullptr);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.qp_type = IBV_QPT_RC;
+  init.srq = srq;
+  init.cap.max_recv_wr = init.cap.max_recv_sge = 1'000'000;
+  ibv_qp* qp = ibv_create_qp(pd, &init);
+  ASSERT_NE(qp, nullptr) << std::strerror(errno);
+  EXPECT_EQ(init.cap.max_recv_wr, 0u);
+  EXPECT_EQ(init.cap.max_recv_sge, 0u);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
 }  // namespace
 }  // namespace pollux::compat

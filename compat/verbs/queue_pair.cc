@@ -68,7 +68,9 @@ void RemoveCompletions(const ibv_qp& qp, Completions which) {
 }
 
 // At most, of the queues of a queue pair. `builds`: it has a WorkRequestChain.
-size_t BytesOf(const ibv_qp_cap& asked, bool builds) {
+size_t BytesOf(const ibv_qp_init_attr& init, bool builds) {
+  ibv_qp_cap asked = init.cap;
+  if (init.srq != nullptr) asked.max_recv_wr = asked.max_recv_sge = 0;
   const auto requests = [](uint32_t count) {
     return std::clamp(count, 1u, verbs::kMaxWorkRequests);
   };
@@ -117,7 +119,7 @@ int PostSendBefore(ibv_send_wr** link, ibv_qp* qp, ibv_send_wr** first, ibv_send
 
 Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
   if (Runtime::IsCopy()) return nullptr;
-  const MemoryFor memory(BytesOf(init->cap, send_ops != 0));
+  const MemoryFor memory(BytesOf(*init, send_ops != 0));
   if (!memory) return nullptr;
   auto qp = std::make_unique<Qp>();
   qp->owner = Of(pd->context);
@@ -135,6 +137,9 @@ Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
         log_once(native.status());
         Failed(EOPNOTSUPP);
       } else {
+        static LogOnce log_once;
+        // libfabric tries how much inline data there may be.
+        if (init->cap.max_inline_data <= verbs::kMaxInline) log_once(native.status());
         Failed(native.status());
       }
       return nullptr;
@@ -346,8 +351,12 @@ POLLUX_EXPORT int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) 
   ibv_qp_attr native = *attr;
   native.sq_psn &= Psn::kMask;
   native.rq_psn &= Psn::kMask;
+  const bool new_path = (mask & IBV_QP_AV) != 0;
+  if (new_path) native.ah_attr = WithHopLimitOfRoute(attr->ah_attr);
   ScopedWorkerOwnership owned(Of(qp)->owner->runtime);
   const absl::Status status = owned.worker().ModifyQp(Of(qp)->native, native, mask);
+  // ibv_query_qp() returns what the program gave.
+  if (status.ok() && new_path) Of(qp)->native->attr.ah_attr = attr->ah_attr;
   qp->state = Of(qp)->native->state();
   owned.Poll();
   if (status.ok() && (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {

@@ -1,5 +1,6 @@
 #include "compat/verbs/resolved_ah.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -25,13 +26,21 @@ absl::Status NotFound(const Gid& host) {
 
 }  // namespace
 
+ibv_ah_attr WithHopLimitOfRoute(ibv_ah_attr attr) {
+  Gid destination;
+  std::ranges::copy(attr.grh.dgid.raw, destination.raw.begin());
+  if (!destination.IsMulticast()) attr.grh.hop_limit = 0;
+  return attr;
+}
+
 absl::StatusOr<verbs::AddressHandle*> CreateResolvedAh(Pd* pd, const ibv_ah_attr& attr) {
   Runtime* const runtime = Of(pd->context)->runtime;
   verbs::AddressHandle* handle = nullptr;
   {
     ScopedWorkerOwnership owned(runtime);
     owned.deferred_ah_destroy().Sweep(owned.worker());
-    const absl::StatusOr<verbs::AddressHandle*> made = owned.worker().CreateAh(pd->native, attr);
+    const absl::StatusOr<verbs::AddressHandle*> made =
+        owned.worker().CreateAh(pd->native, WithHopLimitOfRoute(attr));
     owned.Poll();
     if (!made.ok() || (*made)->link->resolved()) return made;
     handle = *made;

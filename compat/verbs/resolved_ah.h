@@ -10,6 +10,11 @@
 
 namespace pollux::compat {
 
+// `attr` with hop_limit 0, for which the stack takes the hop limit of the route. For RoCEv2, Linux
+// does the same, so programs give any hop limit (ibv_rc_pingpong 1) and reach peers behind routers.
+// Groups keep the program's hop limit, as in Linux.
+ibv_ah_attr WithHopLimitOfRoute(ibv_ah_attr attr);
+
 // UD and UC queue pairs do not repeat packets, and only a few frames can wait until the link-layer
 // address of a host is known. Programs rely on the kernel, which resolves it in ibv_create_ah() and
 // ibv_modify_qp(). This function returns when the next hop is resolved. Errors as

@@ -1,4 +1,5 @@
-// That hosts are looked for before datagrams and unreliable connections send to them.
+// That hosts are looked for before datagrams and unreliable connections send to them, and the hop
+// limit that packets to them get.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -6,8 +7,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 #include "compat/runtime/settings.h"
+#include "compat/verbs/objects.h"
 
 namespace {
 
@@ -41,8 +44,7 @@ class ResolvedAhTest : public testing::Test {
     std::copy(host.begin(), host.end(), attr.grh.dgid.raw + 12);
     return attr;
   }
-  // A queue pair of `type` that is ready to receive from `host`; errno of the last step.
-  int Connect(ibv_qp_type type, std::array<uint8_t, 4> host) {
+  ibv_qp* MakeQp(ibv_qp_type type) {
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq_;
     init.cap = {.max_send_wr = 1,
@@ -53,6 +55,10 @@ class ResolvedAhTest : public testing::Test {
     init.qp_type = type;
     ibv_qp* qp = ibv_create_qp(pd_, &init);
     EXPECT_NE(qp, nullptr);
+    return qp;
+  }
+  // From RESET; errno of the last step.
+  static int MoveToRtr(ibv_qp* qp, const ibv_ah_attr& peer) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
@@ -62,10 +68,15 @@ class ResolvedAhTest : public testing::Test {
     attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = IBV_MTU_1024;
     attr.dest_qp_num = 17;
-    attr.ah_attr = To(host);
+    attr.ah_attr = peer;
     int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-    if (type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-    const int error = ibv_modify_qp(qp, &attr, mask);
+    if (qp->qp_type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    return ibv_modify_qp(qp, &attr, mask);
+  }
+  // A queue pair of `type` that is ready to receive from `host`; errno of the last step.
+  int Connect(ibv_qp_type type, std::array<uint8_t, 4> host) {
+    ibv_qp* qp = MakeQp(type);
+    const int error = MoveToRtr(qp, To(host));
     EXPECT_EQ(qp->state, error == 0 ? IBV_QPS_RTR : IBV_QPS_INIT);
     EXPECT_EQ(ibv_destroy_qp(qp), 0);
     return error;
@@ -102,5 +113,30 @@ TEST_F(ResolvedAhTest, UcNeedsAPeerThatAnswers) {
 }
 
 TEST_F(ResolvedAhTest, RcResolvesItsPeerLater) { EXPECT_EQ(Connect(IBV_QPT_RC, kNobody), 0); }
+
+TEST_F(ResolvedAhTest, HostsGetTheHopLimitOfTheirRouteAndGroupsThatOfTheProgram) {
+  constexpr int kOfProgram = 1, kOfRoute = 64;
+  for (const auto& [host, hop_limit] :
+       {std::pair{kSelf, kOfRoute}, {std::array<uint8_t, 4>{239, 1, 2, 3}, kOfProgram}}) {
+    ibv_ah_attr attr = To(host);
+    attr.grh.hop_limit = kOfProgram;
+    ibv_ah* const handle = ibv_create_ah(pd_, &attr);
+    ASSERT_NE(handle, nullptr);
+    EXPECT_EQ(static_cast<pollux::verbs::AddressHandle*>(handle)->hop_limit, hop_limit);
+    EXPECT_EQ(ibv_destroy_ah(handle), 0);
+  }
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC}) {
+    ibv_ah_attr peer = To(kSelf);
+    peer.grh.hop_limit = kOfProgram;
+    ibv_qp* qp = MakeQp(type);
+    ASSERT_EQ(MoveToRtr(qp, peer), 0);
+    EXPECT_EQ(pollux::compat::Of(qp)->native->path.hop_limit, kOfRoute);
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_AV, &init), 0);
+    EXPECT_EQ(attr.ah_attr.grh.hop_limit, kOfProgram);
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  }
+}
 
 }  // namespace

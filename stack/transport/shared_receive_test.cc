@@ -48,6 +48,54 @@ TEST(SharedReceiveRcTest, AnEmptyQueueAnswersRnrUntilAReceiveIsPosted) {
   EXPECT_EQ(pair.b.Poll().size(), 1u);
 }
 
+TEST(SharedReceiveUcTest, RefusedMessagesKeepNoReceive) {
+  TestPair pair(IBV_QPT_UC, nullptr, true);
+  pair.b.PostRecv(1, pair.b.memory.data(), 1500);
+  pair.b.PostRecv(2, pair.b.memory.data(), 1500);
+  pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 1501);
+  const auto remote = reinterpret_cast<uint64_t>(pair.b.memory.data());
+  pair.a.PostSend(IBV_WR_RDMA_WRITE_WITH_IMM, 2, pair.a.memory.data(), 8, remote, pair.b.key ^ 1);
+  pair.RunToEnd();
+  EXPECT_EQ(pair.b.counters.drop(Drop::kReceiveTooSmall), 1u);
+  EXPECT_EQ(pair.b.counters.drop(Drop::kRefused), 1u);
+  const std::vector<ibv_wc> all = pair.b.Poll();
+  ASSERT_EQ(all.size(), 1u) << "the receive that holds a part of the message";
+  EXPECT_EQ(all[0].wr_id, 1u);
+  EXPECT_EQ(all[0].status, IBV_WC_LOC_LEN_ERR);
+  EXPECT_EQ(pair.b.srq.depth(), 1u) << "the others' to take";
+  EXPECT_EQ(pair.b.endpoint->qp.state(), IBV_QPS_RTS);
+}
+
+TEST(SharedReceiveUdTest, ADatagramThatIsTooLongTakesNoReceive) {
+  TestPair pair(IBV_QPT_UD, nullptr, true);
+  verbs::AddressHandle ah;
+  ah.source = Gid::FromIpv4(pair.a.address);
+  ah.destination = Gid::FromIpv4(pair.b.address);
+  ah.link = &pair.a.link_address;
+  const auto send = [&](uint32_t length) {
+    ibv_sge sge{reinterpret_cast<uint64_t>(pair.a.memory.data()), length, pair.a.key};
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.wr.ud = {.ah = &ah, .remote_qpn = 0x222, .remote_qkey = 0x11111111};
+    EXPECT_EQ(pair.a.endpoint->qp.PostSend(&wr, nullptr), 0);
+    pair.RunToEnd();
+  };
+  pair.b.PostRecv(1, pair.b.memory.data(), 40 + 64);
+  ibv_srq_attr limit{};
+  limit.srq_limit = 1;
+  ASSERT_TRUE(pair.b.srq.Modify(limit, IBV_SRQ_LIMIT).ok());
+  send(65);
+  EXPECT_EQ(pair.b.counters.drop(Drop::kReceiveTooSmall), 1u);
+  EXPECT_TRUE(pair.b.Poll().empty());
+  EXPECT_EQ(pair.b.srq.depth(), 1u) << "the others' to take";
+  EXPECT_FALSE(pair.b.srq.has_events());
+  send(64);
+  EXPECT_EQ(pair.b.Poll().size(), 1u);
+  EXPECT_EQ(pair.b.srq.depth(), 0u);
+}
+
 TEST(SharedReceiveRcTest, OnlyTakenReceivesAreFlushedInErr) {
   TestPair pair(IBV_QPT_RC, nullptr, true);
   for (uint64_t i = 1; i <= 3; ++i) pair.b.PostRecv(i, pair.b.memory.data(), 8192);

@@ -26,14 +26,16 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     diagnostics_->Count(Drop::kBadQkey, context.counters);
     return;
   }
-  if (!qp_->TakeRecv()) {
+  const verbs::RecvWqe* const receive = qp_->NextRecv();
+  if (receive == nullptr) {
     diagnostics_->Count(Drop::kNoReceive, context.counters);
     return;
   }
-  if (qp_->recv().length < kGrhBytes + packet.payload_length) {
+  if (receive->length < kGrhBytes + packet.payload_length) {
     diagnostics_->Count(Drop::kReceiveTooSmall, context.counters);
     return;
   }
+  qp_->TakeRecv();  // not before: what is taken from a shared receive queue cannot be put back
   uint8_t grh[kGrhBytes] = {};
   if (packet.ip_version == 4) {
     std::memcpy(grh + kGrhBytes - kIpv4HeaderBytes, packet.frame + packet.l3_offset,

@@ -245,6 +245,12 @@ class QueuePair : public EventSource {
       return rq_head_ != rq_tail_;
     return TakeSharedRecv();
   }
+  // The receive that TakeRecv() would take or keep; null if it would return false.
+  const RecvWqe* NextRecv() const {
+    if (srq() != nullptr) [[unlikely]]
+      return srq_taken_ ? &srq_recv_ : srq()->Front();
+    return rq_head_ == rq_tail_ ? nullptr : &rq_[rq_head_ & rq_mask_];
+  }
   // The receive that TakeRecv() took.
   const RecvWqe& recv() const {
     if (srq() != nullptr) [[unlikely]]

@@ -38,6 +38,8 @@ class alignas(64) SharedReceiveQueue : public EventSource {
   // Takes the oldest receive. `sge` must have room for max_sge elements. Returns false if none is
   // posted.
   bool Pop(RecvWqe* wqe, ibv_sge* sge);
+  // The receive that Pop() takes next; null if none is posted. Valid until the next call.
+  const RecvWqe* Front() const { return head_ == tail_ ? nullptr : &wqes_[head_ & mask_]; }
 
   // As ibv_modify_srq. IBV_SRQ_MAX_WR changes the size and keeps posted receives. IBV_SRQ_LIMIT
   // arms the event: it is raised once, as soon as fewer than srq_limit receives are posted; 0

@@ -35,6 +35,7 @@ struct WorkerPort {
     ip::InterfaceConfig at;
     at.mac = {2, 0, 0, 0, 0, host};
     at.addresses = {InterfaceAddress::Ipv4(0xC0000200u + host, 24)};
+    at.mtu = 4300;  // path MTU 4096
     at.answers = index == 0;
     interface.emplace(at);
     if (rings == nullptr) {

@@ -28,6 +28,7 @@ struct Host {
     ip::InterfaceConfig at;
     at.mac = {2, 0, 0, 0, 0, number};
     at.addresses = {InterfaceAddress::Ipv4(0xC0000200u + number, 24)};
+    at.mtu = 4300;  // path MTU 4096
     interface = std::make_unique<ip::Interface>(at);
     worker->AddPort(interface.get(), &link);
   }

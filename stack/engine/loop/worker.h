@@ -209,8 +209,8 @@ class Worker : public Actor {
   // Creates queue pair 1 (IBV_QPT_UD with the well-known Q_Key). Returns AlreadyExists if the
   // worker has one.
   absl::StatusOr<verbs::QueuePair*> CreateGsiQp(verbs::QueuePairInitAttr init);
-  // As ibv_modify_qp. With IBV_QP_AV, attr.ah_attr is resolved as in CreateAh(). An error leaves
-  // the queue pair unchanged.
+  // As ibv_modify_qp. With IBV_QP_AV, attr.ah_attr is resolved as in CreateAh(). InvalidArgument
+  // if path_mtu exceeds the port's active_mtu. An error leaves the queue pair unchanged.
   absl::Status ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int mask);
   // Destroys a queue pair: its pending requests never complete, and packets to it are no longer
   // answered. A new queue pair that takes its place has another number (QueuePairTable::Take()).

@@ -57,7 +57,9 @@ absl::Status Worker::CheckInit(const verbs::QueuePairInitAttr& init) const {
   if (init.srq != nullptr && !srqs_.contains(init.srq)) {
     return NotOurs("queue pair's shared receive queue");
   }
-  const ibv_qp_cap& cap = init.cap;
+  ibv_qp_cap cap = init.cap;
+  // ibv_create_qp(3) ignores them then.
+  if (init.srq != nullptr) cap.max_recv_wr = cap.max_recv_sge = 0;
   if (cap.max_send_wr > verbs::kMaxWorkRequests || cap.max_recv_wr > verbs::kMaxWorkRequests ||
       cap.max_send_sge > verbs::kMaxSge || cap.max_recv_sge > verbs::kMaxSge ||
       cap.max_inline_data > verbs::kMaxInline) {
@@ -132,6 +134,15 @@ absl::Status Worker::ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int
   }
   Slot& slot = SlotOf(*qp);
   Port& port = PortOf(*qp);
+  // net_tap refuses a longer frame for good, so that no other leaves the port any more, and
+  // net_af_xdp copies it beyond the end of a buffer.
+  const ibv_mtu most = port.interface->active_mtu();
+  if ((mask & IBV_QP_PATH_MTU) != 0 && attr.path_mtu > most) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("modify queue pair: path_mtu is %u; the MTU of the port allows at most %u "
+                        "(%u bytes), the active_mtu of ibv_query_port",
+                        attr.path_mtu, most, 128u << most));
+  }
   transport::PollContext& context = Context(port);
   const verbs::AddressHandle path_before = qp->path;
   const bool new_path = (mask & IBV_QP_AV) != 0;

@@ -153,6 +153,32 @@ TEST_F(WorkerTest, DatagramsUpToThePortMtuAreSent) {
   ASSERT_TRUE(worker_->DestroyAh(ah).ok());
 }
 
+TEST_F(WorkerTest, PathMtuMayNotExceedThePortsMtu) {
+  verbs::QueuePair* qp = worker_->CreateQp(Init()).value();
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  ASSERT_TRUE(
+      worker_
+          ->ModifyQp(qp, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
+          .ok());
+  attr.qp_state = IBV_QPS_RTR;
+  attr.ah_attr.is_global = 1;
+  const Gid peer = Gid::FromIpv4(0xC0000202);
+  std::memcpy(attr.ah_attr.grh.dgid.raw, peer.raw.data(), 16);
+  constexpr int kToRtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                         IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  attr.path_mtu = IBV_MTU_2048;
+  EXPECT_TRUE(absl::IsInvalidArgument(worker_->ModifyQp(qp, attr, kToRtr)));
+  EXPECT_EQ(qp->state(), IBV_QPS_INIT);
+  EXPECT_EQ(qp->path.destination, Gid{});
+  attr.path_mtu = IBV_MTU_1024;
+  EXPECT_TRUE(worker_->ModifyQp(qp, attr, kToRtr).ok());
+  EXPECT_EQ(qp->state(), IBV_QPS_RTR);
+  ASSERT_TRUE(worker_->DestroyQp(qp).ok());
+  Poll();  // sends the ARP request
+}
+
 TEST_F(WorkerTest, PacketsReachTheirQueuePairOrADropCounter) {
   verbs::QueuePair* qp = worker_->CreateQp(Init()).value();
   Receive(qp->qpn());

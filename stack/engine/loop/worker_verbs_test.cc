@@ -150,6 +150,7 @@ TEST_F(WorkerVerbsTest, ASharedReceiveQueueInUseIsNotDestroyed) {
   EXPECT_EQ(worker_->DeallocPd(pd_).code(), absl::StatusCode::kFailedPrecondition);
   verbs::QueuePairInitAttr init = Init(IBV_QPT_RC);
   init.srq = srq;
+  init.cap.max_recv_wr = init.cap.max_recv_sge = 1u << 20;  // ignored
   verbs::QueuePair* qp = worker_->CreateQp(std::move(init)).value();
   EXPECT_EQ(worker_->DestroySrq(srq).code(), absl::StatusCode::kFailedPrecondition);
   // Events come from the poll, never from inside a call.

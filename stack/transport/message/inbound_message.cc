@@ -118,7 +118,7 @@ InboundMessage::Result InboundMessage::AcceptWrite(const wire::RocePacket& packe
       (qp_->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) == 0) {
     return Result::kInvalidRequest;
   }
-  if (immediate && !qp_->TakeRecv()) return Result::kNotReady;
+  if (immediate && qp_->NextRecv() == nullptr) return Result::kNotReady;
   // The whole message is checked before its first byte is placed, and every packet again: the key
   // may have been withdrawn in between.
   uint8_t* at;
@@ -126,6 +126,8 @@ InboundMessage::Result InboundMessage::AcceptWrite(const wire::RocePacket& packe
       Check(reth, offset, packet.payload_length, &at) != memory::AccessResult::kOk) {
     return Result::kAccess;
   }
+  // Not before: what is taken from a shared receive queue cannot be put back.
+  if (immediate) qp_->TakeRecv();
   if (packet.payload_length > 0) std::copy_n(packet.payload(), packet.payload_length, at);
   write_ = reth;
   bytes_ = offset + packet.payload_length;
