@@ -47,8 +47,8 @@ struct ReconnectPolicy {
   uint32_t first_delay_ms = 50;
   uint32_t max_delay_ms = 10'000;
   // A connection on which a call has had no reply for this long counts as lost (see
-  // RequesterConfig). A call that takes the server longer is sent again and joins the one that
-  // still runs. 0: never.
+  // RequesterConfig). A call that takes the server longer is sent again, with more time; if it must
+  // not run twice, it joins the one that still runs. 0: never.
   uint32_t silence_ms = 60'000;
 };
 

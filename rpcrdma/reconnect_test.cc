@@ -228,6 +228,26 @@ TEST_F(ReconnectTest, AnUnansweredCallIsResent) {
   EXPECT_EQ(server->runs, 1u);
 }
 
+// An idempotent call runs anew each time it is sent.
+TEST_F(ReconnectTest, ASlowCallGetsMoreTimeOnTheNextConnection) {
+  constexpr uint64_t kSecond = sim::Simulation::kSecond, kRunNs = 80 * kSecond;
+  StartReconnecting();
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { status = s; })
+          .ok());
+  std::vector<uint64_t> came_ns;
+  size_t answered = 0;
+  for (int seconds = 0; seconds < 400 && !status.has_value(); ++seconds) {
+    world->RunFor(kSecond);
+    if (came_ns.size() < server->held.size()) came_ns.push_back(world->now_ns());
+    if (answered == came_ns.size() || world->now_ns() < came_ns[answered] + kRunNs) continue;
+    server->held[answered++].Send({});
+  }
+  EXPECT_EQ(status, absl::OkStatus());
+  EXPECT_EQ(client->counters().connections_silent, 1u);
+}
+
 // Nor is a connection given up on which nothing is asked, or that is told to be patient.
 TEST_F(ReconnectTest, ASilentConnectionIsKeptIfNoCallWaitsOrSilenceIsUnlimited) {
   StartReconnecting();
