@@ -389,6 +389,30 @@ TEST_F(ReconnectTest, CallsThatExceedTheNewThresholdsFail) {
   EXPECT_TRUE(Run({.procedure = kNull}).ok());
 }
 
+// An attempt takes longer if nobody answers.
+TEST_F(ReconnectTest, ReconnectGivesUpAfterMaxTotalMs) {
+  constexpr uint64_t kSecond = sim::Simulation::kSecond;
+  StartSimulation();
+  StartServer();
+  StartClient({.reconnect = {.attempts = ReconnectPolicy::kForEver, .max_total_ms = 20'000}});
+  ConnectClient();
+  ASSERT_TRUE(Run({.procedure = kNull}).ok());
+  // The limit is not that of a connection.
+  Cut();
+  Reconnect();
+  world->RunFor(30 * kSecond);
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_EQ(client->counters().reconnects, 1u);
+  server.reset();
+  managers[1].reset();
+  ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+  const uint64_t lost_ns = world->now_ns();
+  EXPECT_EQ(Run({.procedure = kNull}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(ended.has_value());
+  EXPECT_GE(world->now_ns(), lost_ns + 19 * kSecond);
+  EXPECT_LE(world->now_ns(), lost_ns + 21 * kSecond);
+}
+
 TEST_F(ReconnectTest, ReconnectGivesUpAfterTheLastAttempt) {
   StartReconnecting();
   std::optional<absl::Status> status;
