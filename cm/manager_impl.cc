@@ -26,11 +26,12 @@ absl::StatusOr<Id*> ManagerImpl::CreateId(rdma_port_space port_space, EventHandl
         absl::StrCat("create identifier: port space 0x", absl::Hex(static_cast<int>(port_space)),
                      " is not supported; use RDMA_PS_TCP, RDMA_PS_UDP or RDMA_PS_IB"));
   }
+  parts_.teardown.MakeRoom();
   CmConnection* connection = context().NewConnection();
   if (connection == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("create identifier: all ", context().config.max_ids,
-                     " are in use, including those in time-wait; raise ManagerConfig::max_ids"));
+    return absl::ResourceExhaustedError(absl::StrCat("create identifier: all ",
+                                                     context().config.max_ids,
+                                                     " are in use; raise ManagerConfig::max_ids"));
   }
   connection->handler = std::make_shared<EventHandler>(std::move(handler));
   connection->set_port_space(port_space);

@@ -183,6 +183,7 @@ void Client::OnEstablished(const cm::Event& event) {
   negotiated_ = Negotiate(link_.connection->LocalPrivateData(), /*local_is_client=*/true,
                           event.param.private_data);
   state_ = State::kConnected;
+  retry_timer_.Cancel();
   wakeup().Wake();
   connected_at_ns_ = worker_->now_ns();
   link_.connection->WatchPeer();
@@ -302,6 +303,12 @@ void Client::TakeDown() {
 
 bool Client::TryAgain() {
   if (!established_ || leaving_ || tries_ >= config_.reconnect.attempts) return false;
+  const uint64_t now_ns = worker_->now_ns();
+  if (tries_ == 0) {
+    const uint64_t total_ns = config_.reconnect.max_total_ms * uint64_t{1'000'000};
+    give_up_ns_ = total_ns == 0 ? UINT64_MAX : now_ns + total_ns;
+  }
+  if (now_ns >= give_up_ns_) return false;
   // The pause comes before the calls are told: what they do then finds a client that reconnects.
   state_ = State::kPausing;
   const uint64_t longest_ms =
@@ -310,15 +317,25 @@ bool Client::TryAgain() {
   ++tries_;
   const uint64_t longest_ns = longest_ms * 1'000'000;
   const uint64_t delay_ns = longest_ns - worker_->random().Below(longest_ns / 2 + 1);
-  worker_->wheel().Arm(retry_timer_, worker_->now_ns() + delay_ns);
+  worker_->wheel().Arm(retry_timer_, std::min(now_ns + delay_ns, give_up_ns_));
   if (requester_->attached()) requester_->Detach(end_status_);
   Drop(std::exchange(link_, {}));
   return true;
 }
 
-void Client::OnRetry(void* client, uint64_t /*now_ns*/) {
+void Client::OnRetry(void* client, uint64_t now_ns) {
   auto& self = *static_cast<Client*>(client);
-  if (absl::Status status = self.StartConnecting(); !status.ok()) self.End(std::move(status));
+  if (now_ns >= self.give_up_ns_) {
+    return self.End(absl::UnavailableError(
+        absl::StrFormat("connecting to %s again: no success in %g s", ToString(self.server_),
+                        self.config_.reconnect.max_total_ms / 1000.0)));
+  }
+  if (absl::Status status = self.StartConnecting(); !status.ok()) {
+    return self.End(std::move(status));
+  }
+  if (self.give_up_ns_ != UINT64_MAX) {
+    self.worker_->wheel().Arm(self.retry_timer_, self.give_up_ns_);
+  }
 }
 
 // The queue pair is closed, and the requester has taken its memory back. What replies lent is given

@@ -46,9 +46,13 @@ struct ReconnectPolicy {
   // a random part of at most half.
   uint32_t first_delay_ms = 50;
   uint32_t max_delay_ms = 10'000;
+  // The time for all attempts in a row, in milliseconds: after it the client gives up, although
+  // attempts are left. 0: no limit. A single attempt can take 77 s if the server's host does not
+  // answer.
+  uint32_t max_total_ms = 0;
   // A connection on which a call has had no reply for this long counts as lost (see
-  // RequesterConfig). A call that takes the server longer is sent again and joins the one that
-  // still runs. 0: never.
+  // RequesterConfig). A call that takes the server longer is sent again, with more time; if it must
+  // not run twice, it joins the one that still runs. 0: never.
   uint32_t silence_ms = 60'000;
 };
 
@@ -185,8 +189,9 @@ class Client : public engine::Poller, private StatsProvider {
   bool destroying_ = false;
   absl::Status end_status_;
   uint32_t tries_ = 0;  // attempts to reconnect in a row
+  uint64_t give_up_ns_ = UINT64_MAX;
   uint64_t connected_at_ns_ = 0;
-  engine::Timer retry_timer_;
+  engine::Timer retry_timer_;  // the pause before an attempt; during it, the end of max_total_ms
   absl::AnyInvocable<void(absl::Status)> on_connected_;
   absl::AnyInvocable<void(absl::Status)> on_ended_;
 };

@@ -386,6 +386,33 @@ TEST_F(MirrorTest, LostConnectionFailsEveryCallAndTheClientConnectsAgain) {
   EXPECT_TRUE(Put(50'000).ok());
 }
 
+TEST_F(MirrorTest, AServerThatTakesNoMoreCallsAnswersThoseInProgress) {
+  StartAll();
+  EXPECT_TRUE(Put(50'000).ok());
+  std::optional<absl::Status> held, late;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { held = s; })
+          .ok());
+  ASSERT_TRUE(RunUntil([&] { return server->held.size() == 1; }));
+  server->server->StopTakingCalls();
+  EXPECT_EQ(server->server->calls_in_progress(), 1u);
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { late = s; })
+          .ok());
+  world->RunFor(sim::Simulation::kSecond);
+  EXPECT_EQ(server->held.size(), 1u);
+  server->AnswerHeld();
+  ASSERT_TRUE(RunUntil([&] { return server->server->calls_in_progress() == 0; }));
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([&] { return ended.has_value() && server->server->connections() == 0; }));
+  EXPECT_EQ(held, absl::OkStatus());
+  ASSERT_TRUE(late.has_value());
+  EXPECT_EQ(late->code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(server->server->Listen(kTestPort).ok());
+  ConnectClient();
+  EXPECT_TRUE(Put(50'000).ok());
+}
+
 TEST_F(MirrorTest, CallbacksOfFailedCallsMayDisconnectAndCall) {
   StartAll();
   std::optional<absl::Status> again;

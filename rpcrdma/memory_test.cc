@@ -221,6 +221,18 @@ TEST_F(MemoryTest, VeryShortMemoryDelaysCalls) {
   ExpectTheOtherClientIsServed();
 }
 
+// Or their memory would stay in use, and memory would stay short.
+TEST_F(MemoryTest, VeryShortMemoryEndsConnectionsOfVanishedClients) {
+  StartHostile();
+  ExpectServed();
+  const MemoryReserve::ShortageForTest shortage;
+  while (!MemoryReserve::IsLow()) ASSERT_TRUE(MemoryReserve::GiveUpPiece());
+  nodes[0]->port().SetUp(false);
+  EXPECT_TRUE(world->RunUntil([this] { return server->server->connections() == 0; },
+                              world->now_ns() + 120 * sim::Simulation::kSecond));
+  nodes[0]->port().SetUp(true);
+}
+
 // Says, among the pollers of a worker, whose turn it is.
 class AllocationWatch : public engine::Poller {
  public:

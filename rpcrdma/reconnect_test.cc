@@ -228,6 +228,26 @@ TEST_F(ReconnectTest, AnUnansweredCallIsResent) {
   EXPECT_EQ(server->runs, 1u);
 }
 
+// An idempotent call runs anew each time it is sent.
+TEST_F(ReconnectTest, ASlowCallGetsMoreTimeOnTheNextConnection) {
+  constexpr uint64_t kSecond = sim::Simulation::kSecond, kRunNs = 80 * kSecond;
+  StartReconnecting();
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { status = s; })
+          .ok());
+  std::vector<uint64_t> came_ns;
+  size_t answered = 0;
+  for (int seconds = 0; seconds < 400 && !status.has_value(); ++seconds) {
+    world->RunFor(kSecond);
+    if (came_ns.size() < server->held.size()) came_ns.push_back(world->now_ns());
+    if (answered == came_ns.size() || world->now_ns() < came_ns[answered] + kRunNs) continue;
+    server->held[answered++].Send({});
+  }
+  EXPECT_EQ(status, absl::OkStatus());
+  EXPECT_EQ(client->counters().connections_silent, 1u);
+}
+
 // Nor is a connection given up on which nothing is asked, or that is told to be patient.
 TEST_F(ReconnectTest, ASilentConnectionIsKeptIfNoCallWaitsOrSilenceIsUnlimited) {
   StartReconnecting();
@@ -367,6 +387,30 @@ TEST_F(ReconnectTest, CallsThatExceedTheNewThresholdsFail) {
   ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
   EXPECT_EQ(status->code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(Run({.procedure = kNull}).ok());
+}
+
+// An attempt takes longer if nobody answers.
+TEST_F(ReconnectTest, ReconnectGivesUpAfterMaxTotalMs) {
+  constexpr uint64_t kSecond = sim::Simulation::kSecond;
+  StartSimulation();
+  StartServer();
+  StartClient({.reconnect = {.attempts = ReconnectPolicy::kForEver, .max_total_ms = 20'000}});
+  ConnectClient();
+  ASSERT_TRUE(Run({.procedure = kNull}).ok());
+  // The limit is not that of a connection.
+  Cut();
+  Reconnect();
+  world->RunFor(30 * kSecond);
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_EQ(client->counters().reconnects, 1u);
+  server.reset();
+  managers[1].reset();
+  ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+  const uint64_t lost_ns = world->now_ns();
+  EXPECT_EQ(Run({.procedure = kNull}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(ended.has_value());
+  EXPECT_GE(world->now_ns(), lost_ns + 19 * kSecond);
+  EXPECT_LE(world->now_ns(), lost_ns + 21 * kSecond);
 }
 
 TEST_F(ReconnectTest, ReconnectGivesUpAfterTheLastAttempt) {

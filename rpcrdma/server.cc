@@ -82,6 +82,7 @@ absl::Status Server::Listen(uint16_t port) {
     return status;
   }
   listener_ = *id;
+  stopped_ = false;
   manager_->SetMaxHalfOpen(listener_, std::max(config_.max_half_open, 1u));
   return absl::OkStatus();
 }
@@ -299,6 +300,19 @@ absl::Status Server::CallReverse(uint64_t connection, const oncrpc::CallRequest&
 
 void Server::SetCredits(uint32_t credits) { credits_ = std::clamp(credits, 1u, config_.credits); }
 
+void Server::StopTakingCalls() {
+  stopped_ = true;
+  if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
+}
+
+size_t Server::calls_in_progress() const {
+  size_t calls = 0;
+  for (const auto& [number, peer] : by_number_) {
+    if (peer->responder != nullptr) calls += peer->responder->calls();
+  }
+  return calls;
+}
+
 void Server::Shutdown() {
   if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
   for (const auto& [number, peer] : by_number_) {
@@ -332,7 +346,7 @@ void Server::BeginEnding(Peer& peer) {
 bool Server::Poll(uint64_t /*now_ns*/) {
   wakeup().Sleep();
   bool busy = false;
-  const bool takes_calls = !MemoryReserve::IsLow();
+  const bool takes_calls = !stopped_ && !MemoryReserve::IsLow();
   for (size_t i = 0; i < groups_.size(); ++i) {
     Group& group = *groups_[i];
     if (!group.wakeup.awake()) continue;

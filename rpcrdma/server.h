@@ -85,7 +85,8 @@ class Server : public engine::Poller, private StatsProvider {
   // Registers a program. RFC 8166 section 6: InvalidArgument for a procedure without a binding.
   // AlreadyExists for a program and version that is registered.
   absl::Status RegisterProgram(Program program);
-  // Listens for RDMA_PS_TCP connections at any address. AlreadyExists if the port has a listener.
+  // Listens for RDMA_PS_TCP connections at any address, and takes calls. AlreadyExists if the port
+  // has a listener.
   absl::Status Listen(uint16_t port);
 
   // An optional observer is called when a connection is established and when it has ended.
@@ -123,6 +124,13 @@ class Server : public engine::Poller, private StatsProvider {
 
   // Disconnects a client (CallView::connection) by a DREQ; no effect if it is not connected.
   void Disconnect(uint64_t connection);
+  // Stops listening and takes no more calls: those that arrive wait until Shutdown() drops them,
+  // and clients send them again when they have connected again. Call it before Shutdown() and wait
+  // until calls_in_progress() is 0, or the replies of calls in progress are dropped as well.
+  void StopTakingCalls();
+  // Calls that were taken and whose replies have not reached their clients. Linear in the number of
+  // connections.
+  size_t calls_in_progress() const;
   // Stops listening and sends every client a DREQ. connections() falls to 0 as they reply.
   void Shutdown();
   size_t connections() const { return by_number_.size(); }
@@ -209,6 +217,7 @@ class Server : public engine::Poller, private StatsProvider {
   StalledClients stalled_;
   RefusalLog refusal_log_;  // outlives the connections
   cm::Id* listener_ = nullptr;
+  bool stopped_ = false;  // StopTakingCalls()
   uint64_t last_number_ = 0;
   std::vector<std::unique_ptr<Group>> groups_;
   std::map<uint64_t, Peer*> by_number_;

@@ -22,7 +22,7 @@ ConnectionTable::~ConnectionTable() {
 }
 
 CmConnection* ConnectionTable::Add(std::unique_ptr<CmConnection> connection, Random& random) {
-  if (by_id_.size() >= capacity_) return nullptr;
+  if (is_full()) return nullptr;
   uint32_t id;
   do {
     id = shard_.MakeId(random.Next32());

@@ -63,6 +63,7 @@ class ConnectionTable {
   CmConnection* FindSidr(const Gid& from, uint32_t request_id) const;
 
   PortTable& ports() { return ports_; }
+  bool is_full() const { return by_id_.size() >= capacity_; }
   size_t size() const { return by_id_.size(); }
 
  private:

@@ -61,6 +61,24 @@ class HalfOpenTest : public ManagerTest {
     Inject(busy_, from, req);
     network.Run(kGapNs);
   }
+  // A connection that the server ends at once, and whose peer answers nothing from then on.
+  void AskAndVanish(const Gid& from) {
+    Ask(from, 31, 15);
+    const Rep rep = LastSent<Rep>();
+    Rtu rtu;
+    rtu.local_comm_id = rep.remote_comm_id;
+    rtu.remote_comm_id = rep.local_comm_id;
+    Inject(busy_, from, rtu);
+    network.Run(kGapNs);
+  }
+  // From now on the server ends each connection as soon as it is established, except the client's.
+  void EndEstablished() {
+    busy_.on_event = [this, serve = busy_.on_event](const Event& event) {
+      const bool ends =
+          event.type == RDMA_CM_EVENT_ESTABLISHED && event.id->peer().address != client.address;
+      ends ? busy_.manager->DestroyId(event.id) : serve(event);
+    };
+  }
   // While requests come from `next()`, at 10,000 a second, another client connects as quickly as
   // without.
   void ConnectDuringAFlood(const std::function<Gid()>& next) {
@@ -93,6 +111,35 @@ TEST_F(HalfOpenTest, TimesOutSecondsAfterTheLastReply) {
   EXPECT_EQ(network.CountSent(Attribute::kRep), kReplies);
   EXPECT_LE(network.now_ns - start_ns, kReplies * kWaitNs + kSecond / 10);
   EXPECT_EQ(LastSent<Rej>().reason, static_cast<uint16_t>(RejectReason::kTimeout));
+}
+
+// Neither does an ended connection stay for as long as its peer has asked for.
+TEST_F(HalfOpenTest, AnUnansweredDreqTimesOutSecondsAfterTheLastRepetition) {
+  EndEstablished();
+  const uint64_t start_ns = network.now_ns;
+  AskAndVanish(Gid::FromIpv4(kSomeone));
+  EXPECT_EQ(busy_.manager->size(), 2u);
+  EXPECT_TRUE(network.RunUntil([&] { return busy_.manager->size() == 1; }));
+  EXPECT_LE(network.now_ns - start_ns, kReplies * kWaitNs + kSecond);
+}
+
+TEST_F(HalfOpenTest, ConnectionsWhoseDreqIsUnansweredKeepNobodyOut) {
+  const Gid other = Gid::FromIpv4(kSomeone), busiest = Gid::FromIpv4(kSomeone + 1);
+  EndEstablished();
+  AskAndVanish(other);
+  const Dreq dreq = LastSent<Dreq>();
+  for (uint32_t i = 0; i < kBounds.max_ids + 100; ++i) AskAndVanish(busiest);
+  EXPECT_EQ(busy_.manager->size(), kBounds.max_ids);
+  client.Prepare(busy_.address);
+  ASSERT_TRUE(client.Connect().ok());
+  EXPECT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }, kSecond));
+  EXPECT_TRUE(busy_.manager->CreateId(RDMA_PS_TCP, busy_.Handler()).ok());
+  // That of an address with few is still there.
+  Drep drep;
+  drep.local_comm_id = dreq.remote_comm_id;
+  drep.remote_comm_id = dreq.local_comm_id;
+  Inject(busy_, other, drep);
+  EXPECT_EQ(busy_.drop(MadDrop::kUnknownCommId), 0u);
 }
 
 // A peer that says it needs longer gets it, once.

@@ -51,6 +51,7 @@ void PassiveSide::Handle(const Origin& origin, const Req& req) {
     return reject(RejectReason::kStaleConnection);
   }
 
+  parts_.teardown.MakeRoom();
   CmConnection* connection = parts_.backlog.Enter(origin, *listener, cma->source_port);
   if (connection == nullptr) return reject(RejectReason::kNoResources);
   TakeRequest(*connection, req);

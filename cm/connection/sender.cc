@@ -93,12 +93,9 @@ bool Sender::TransmitOutstanding(CmConnection& connection) {
 
 bool Sender::SendOutstanding(CmConnection& connection) {
   const bool sent = TransmitOutstanding(connection);
-  if (connection.state != State::kRepSent) {
-    connection.mra_heard = false;
-    context_.ArmTimer(connection, connection.resend_after_ns);
-    return sent;
-  }
-  // Half-open connections are not held for as long as their peers may ask for. An MRA counts once.
+  // For a REP, an MRA counts once.
+  if (connection.state != State::kRepSent) connection.mra_heard = false;
+  // Connections that are half-open or ending are not held for as long as their peers may ask for.
   const uint64_t own_ns =
       ResendAfterNs(context_.config.packet_lifetime, context_.config.cm_response_timeout);
   context_.ArmTimer(connection, std::min(connection.resend_after_ns, own_ns));

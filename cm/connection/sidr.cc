@@ -67,6 +67,7 @@ void Sidr::Handle(const Origin& origin, const SidrReq& req) {
   if (!cma) return reply(SidrStatus::kReject);
   if (!parts_.backlog.HasRoomFor(*listener)) return context_.CountDrop(MadDrop::kBacklogFull);
 
+  parts_.teardown.MakeRoom();
   CmConnection* connection = parts_.backlog.Enter(origin, *listener, cma->source_port);
   if (connection == nullptr) return reply(SidrStatus::kReject);
   connection->remote_comm_id = req.request_id;

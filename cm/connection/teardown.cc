@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -129,6 +131,25 @@ void Teardown::GiveUpHalfOpen(CmConnection& connection) {
   queue_pairs_.MoveToError(connection);
   EnterClosed(connection);
   events_.Defer(connection, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+}
+
+// A peer that lets connections end without an answer must not keep others out.
+void Teardown::MakeRoom() {
+  if (!context_.table.is_full()) return;
+  struct Group {
+    uint32_t count = 0;
+    const CmConnection* oldest = nullptr;
+  };
+  std::map<Gid, Group> groups;
+  const Group* worst = nullptr;
+  context_.table.Visit([&](const CmConnection& one) {
+    if (!one.destroyed) return;
+    Group& group = groups[one.peer().address];
+    ++group.count;
+    if (group.oldest == nullptr || one.created_ns < group.oldest->created_ns) group.oldest = &one;
+    if (worst == nullptr || group.count > worst->count) worst = &group;
+  });
+  if (worst != nullptr) EnterClosed(*context_.table.Find(worst->oldest->local_comm_id));
 }
 
 void Teardown::OnQpReleased(CmConnection& connection) {

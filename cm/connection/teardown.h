@@ -38,6 +38,9 @@ class Teardown {
   // Ends a half-open connection to make room for another one. Sends a REJ, because the peer may
   // have sent its RTU.
   void GiveUpHalfOpen(CmConnection& connection);
+  // At max_ids, forgets the oldest destroyed identifier, whose DREQ is unanswered or which is in
+  // time-wait, of the address that has the most of them. Does nothing if there is none.
+  void MakeRoom();
   // Ends a connection without a usable queue pair: rejects the peer's message `about`.
   void EndWithoutQp(CmConnection& connection, AboutMessage about);
   // Called when the user has detached the queue pair from the connection.

@@ -28,7 +28,8 @@ struct ClientConfig {
   // Requested credits: the most outstanding calls.
   uint32_t credits = 32;
   // A lost connection is replaced, and its unfinished calls are sent again under their XIDs.
-  rpcrdma::ReconnectPolicy reconnect = {.attempts = 30, .max_delay_ms = 2000};
+  rpcrdma::ReconnectPolicy reconnect = {
+      .attempts = 60, .max_delay_ms = 2000, .max_total_ms = 60'000};
   // A call that was answered by NFS3ERR_JUKEBOX is repeated after this delay in milliseconds, which
   // doubles each time up to the limit; at most `jukebox_tries` times.
   uint32_t jukebox_delay_ms = 100;

@@ -168,7 +168,9 @@ void Server::Handle(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
   if (found == nullptr) return Refuse(view, std::move(reply), status);
   ++busy_;
   Lane& lane = *found;
-  if (!lane.free.empty() && lane.waiting.empty()) return Begin(lane, view, std::move(reply));
+  if (!lane.free.empty() && lane.waiting.empty() && !stopped_) {
+    return Begin(lane, view, std::move(reply));
+  }
   if (lane.stalls) return PutOff(view, std::move(reply));
   ++counters_.waited;
   lane.waiting.push_back({view, std::move(reply), worker_->now_ns()});
@@ -252,7 +254,7 @@ void Server::Free(Call* call) {
 }
 
 bool Server::MoveOn(Lane& lane) {
-  if (lane.waiting.empty()) return false;
+  if (lane.waiting.empty() || stopped_) return false;
   const bool may_begin = !lane.free.empty();
   if (!may_begin && worker_->now_ns() - lane.waiting.front().since_ns < kMaxWaitNs) return false;
   auto [view, reply, since_ns] = std::move(lane.waiting.front());
@@ -274,7 +276,25 @@ bool Server::Poll(uint64_t) {
   return moved;
 }
 
-void Server::Shutdown() { rpc_->Shutdown(); }
+void Server::StopTakingCalls() {
+  stopped_ = true;
+  rpc_->StopTakingCalls();
+}
+
+size_t Server::waiting() const {
+  size_t waiting = 0;
+  for (const Lane& lane : lanes_) waiting += lane.waiting.size();
+  return waiting;
+}
+
+void Server::Shutdown() {
+  rpc_->Shutdown();
+  // Run now, they would run again when their clients send them to the next server.
+  for (Lane& lane : lanes_) {
+    busy_ -= lane.waiting.size();
+    lane.waiting.clear();
+  }
+}
 
 bool Server::Collect(const StatsQuery& query, Stats* stats) {
   if (query.topic != "nfs") return false;

@@ -63,8 +63,14 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   // in progress end as they began. Calls that wait, and later ones, see the new table: a handle of
   // an export that it lacks is stale.
   void Serve(const ExportTable& table);
-  // Ends every connection and accepts no more calls. connections() and busy() fall to 0 as clients
-  // and storage reply.
+  // Accepts no more connections and begins no more calls. Call it before Shutdown() and wait until
+  // running() is 0, so that the calls that have begun are answered.
+  void StopTakingCalls();
+  // Calls that have begun and whose replies have not reached their clients.
+  size_t running() const { return rpc_->calls_in_progress() - waiting(); }
+  // Ends every connection. Drops the calls that have not begun, which clients send to the next
+  // server, and the replies of those that have. connections() and busy() fall to 0 as clients and
+  // storage reply.
   void Shutdown();
   size_t connections() const { return rpc_->connections(); }
   size_t busy() const { return busy_; }  // calls in storage, or waiting for it
@@ -107,6 +113,7 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   void PutOff(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
   // Answers a call with an error, without running it.
   void Refuse(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply, Nfsstat3 status);
+  size_t waiting() const;
   // Starts or defers the first waiting call. Returns false if it must keep waiting.
   bool MoveOn(Lane& lane);
   void PostDone(Call* call) override;
@@ -124,6 +131,7 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   LogRateLimiter acl_lines_{kAclLinesPerMinute};
   std::deque<Lane> lanes_;
   size_t busy_ = 0;
+  bool stopped_ = false;  // StopTakingCalls()
   // Its replies may refer to calls, so it is destroyed first.
   std::unique_ptr<rpcrdma::Server> rpc_;
 };

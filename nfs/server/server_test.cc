@@ -556,6 +556,65 @@ TEST_F(ServerTest, CallsInProgressOutliveTheirExport) {
   EXPECT_EQ(unused[0].tree->exported().directory, Path("a"));
 }
 
+// A client that repeats it after a restart would see that it has run already.
+TEST_F(ServerTest, ACallInProgressIsAnsweredBeforeTheServerEnds) {
+  std::ofstream(Path("a/stalled")) << "text";
+  StartServer();
+  Client* const client = Connect();
+  SetattrArgs args{.object = HandleOf(0, "stalled"), .new_attributes = {.size = 2}};
+  EXPECT_EQ(Run<GetattrRes>(client, Procedure::kGetattr, GetattrArgs{args.object},
+                            [&](const GetattrRes& results) { args.guard = results.resok.ctime; }),
+            Nfsstat3::kOk);
+  std::optional<Nfsstat3> status, late;
+  {
+    const StalledFile stall(Path("a/stalled"));
+    client->Call<SetattrRes>(Procedure::kSetattr, args, {},
+                             [&](const absl::Status&, const SetattrRes* results) {
+                               if (results != nullptr) status = results->status;
+                             });
+    EXPECT_TRUE(RunUntil([&] { return server_->busy() == 1; }));
+    server_->StopTakingCalls();
+    client->Call<GetattrRes>(Procedure::kGetattr, GetattrArgs{HandleOf(0)}, {},
+                             [&](const absl::Status&, const GetattrRes* results) {
+                               if (results != nullptr) late = results->status;
+                             });
+  }
+  EXPECT_TRUE(RunUntil([&] { return server_->running() == 0; }));
+  StopServer();
+  EXPECT_EQ(status, Nfsstat3::kOk);
+  EXPECT_FALSE(late.has_value());
+  StartServer();
+  EXPECT_TRUE(RunUntil([&] { return late.has_value(); }));
+  EXPECT_EQ(late, Nfsstat3::kOk);
+}
+
+TEST_F(ServerTest, ACallThatWaitsWhenTheServerEndsIsLeftToTheNextOne) {
+  std::ofstream(Path("a/stalled")) << "text";
+  StartServer();
+  std::vector<Client*> clients;
+  for (int i = 0; i < 3; ++i) clients.push_back(Connect());
+  int done = 0;
+  std::optional<Nfsstat3> made;
+  {
+    const StalledFile stall(Path("a/stalled"));
+    for (int i = 0; i < 2; ++i) BeginReads(clients[i], HandleOf(0, "stalled"), 32, &done);
+    EXPECT_TRUE(RunUntil([&] { return server_->busy() == Storage::kMaxJobs; }));
+    clients[2]->Call<CreateRes>(Procedure::kMkdir, MkdirArgs{{HandleOf(0), {"late"}}, {}}, {},
+                                [&](absl::Status status, const CreateRes* results) {
+                                  EXPECT_TRUE(status.ok()) << status;
+                                  made = results->status;
+                                });
+    EXPECT_TRUE(RunUntil([&] { return server_->counters().waited == 1; }));
+    server_->Shutdown();
+  }
+  EXPECT_TRUE(RunUntil([&] { return server_->connections() == 0 && server_->busy() == 0; }));
+  EXPECT_FALSE(std::filesystem::exists(Path("a/late")));
+  StopServer();
+  StartServer();
+  EXPECT_TRUE(RunUntil([&] { return made.has_value() && done == 64; }));
+  EXPECT_EQ(made, Nfsstat3::kOk);
+}
+
 // Its place is still in use when the export returns, so it gets another one.
 TEST_F(ServerTest, LocksOfARemovedExportAreFreedAlthoughItReturned) {
   std::ofstream(Path("a/stalled")) << "text";

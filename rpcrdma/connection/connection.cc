@@ -153,6 +153,14 @@ bool Connection::TellSent(Role& role) {
   return true;
 }
 
+bool Connection::PollSent(Role& role) {
+  if (!HasCompletions()) return false;
+  if (qp_ == nullptr || qp_->state() != IBV_QPS_ERR) return TellSent(role);
+  // The failed work request's completion may be behind received messages.
+  MarkBroken();
+  return true;
+}
+
 bool Connection::PollCompletions(Role& role) {
   const bool sent = TellSent(role);
   int taken = 0;

@@ -106,8 +106,8 @@ class Connection {
   Wakeup& wakeup() { return wakeup_; }
   // Handles a limited number of completions. Returns true if there were any.
   bool Poll(Role& role) { return HasCompletions() && PollCompletions(role); }
-  // The same for sent messages only; received messages wait.
-  bool PollSent(Role& role) { return HasCompletions() && TellSent(role); }
+  // The same for sent messages only; received messages wait, and are lost if the queue pair fails.
+  bool PollSent(Role& role);
   // Starts to monitor the peer: when nothing has completed for kQuietNs, an RDMA WRITE of 0 bytes
   // is posted, which needs no key and uses no receive of the peer. If its retries are used up, the
   // connection is broken. Without this, a peer that disappears without a DREQ would go unnoticed

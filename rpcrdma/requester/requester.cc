@@ -91,7 +91,8 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
   // The ring's head is where Detach() left it.
   std::sort(waiting_.begin(), waiting_.begin() + waiting_count_, [this](uint32_t a, uint32_t b) {
     const Slot &one = *slots_[a], &other = *slots_[b];
-    return one.silent != other.silent ? other.silent : one.number < other.number;
+    return (one.silences > 0) != (other.silences > 0) ? other.silences > 0
+                                                      : one.number < other.number;
   });
   connection_ = connection;
   ArmLook(worker_->now_ns());
@@ -145,8 +146,7 @@ absl::Status Requester::Call(const oncrpc::CallRequest& request, oncrpc::CallDon
   free_slots_.pop_back();
   slot.state = State::kWaiting;
   slot.number = ++last_number_;
-  slot.sends = slot.losses = 0;
-  slot.silent = false;
+  slot.sends = slot.losses = slot.silences = 0;
   slot.request = request;
   slot.plan = plan;
   slot.has_chunks = has_chunks;
@@ -294,7 +294,7 @@ bool Requester::IsChoked() const {
   if (window_.CanSend()) return false;
   bool any_waits = false;
   for (const auto& slot : slots_) {
-    if (slot->silent) continue;
+    if (slot->silences > 0) continue;
     if (slot->state == State::kSent) return false;
     any_waits |= slot->state == State::kWaiting;
   }
@@ -308,8 +308,10 @@ void Requester::OnLook(void* requester, uint64_t now_ns) {
   bool any_silent = false;
   for (const auto& slot : self.slots_) {
     const bool outstanding = slot->state == State::kSent || slot->state == State::kAbandoned;
-    if (!outstanding || now_ns < slot->sent_ns + max_silence_ns) continue;
-    slot->silent = any_silent = true;
+    const uint32_t doublings = std::min(slot->silences, kMaxSilenceDoublings);
+    if (!outstanding || now_ns < slot->sent_ns + (max_silence_ns << doublings)) continue;
+    ++slot->silences;
+    any_silent = true;
   }
   if (!any_silent) return self.ArmLook(now_ns);
   ++self.counters_->connections_silent;

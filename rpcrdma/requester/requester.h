@@ -36,7 +36,8 @@ struct RequesterConfig {
   // A connection on which a call has had no reply for this long is given up, and the call is sent
   // again on the next one: servers do not answer calls that they have dropped. A quarter of this
   // time is enough while other calls cannot be sent because silent or abandoned calls hold all
-  // credits. 0: never.
+  // credits. The server may just be slow: the call gets twice the time on each further connection,
+  // up to 16 times the first one's. 0: never.
   uint64_t silence_ns = 0;
   oncrpc::OpaqueAuth credential;  // sent with every call; its body must outlive the requester
 };
@@ -110,14 +111,15 @@ class Requester : public Connection::Role {
     State state = State::kFree;
     bool has_xid = false;
     bool queued = false;      // in waiting_: it was not sent on this connection
-    bool silent = false;      // a connection was given up because it had no reply
     bool has_chunks = false;  // according to its plan
     // its regions were invalidated here; the reply may still invalidate their keys
     bool withdrawn = false;
     uint32_t index = 0;
     uint32_t xid = 0;
     uint32_t sends = 0;
-    uint32_t losses = 0;   // lost connections on which it was sent
+    uint32_t losses = 0;  // lost connections on which it was sent
+    // Connections that were given up because it had no reply.
+    uint32_t silences = 0;
     uint64_t sent_ns = 0;  // when it was sent last
     uint64_t number = 0;   // in the order in which the calls were made
     uint8_t region_count = 0;
@@ -137,6 +139,7 @@ class Requester : public Connection::Role {
 
   // How often per silence_ns the connection is checked for silence.
   static constexpr uint64_t kLooksPerSilence = 4;
+  static constexpr uint32_t kMaxSilenceDoublings = 4;
 
   static void OnTimeout(void* slot, uint64_t now_ns);
   static void OnLook(void* requester, uint64_t now_ns);

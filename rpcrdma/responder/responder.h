@@ -84,6 +84,8 @@ class Responder : public Connection::Role {
   // that a handler has keeps its data. Replies are dropped from now on, but the reply cache keeps
   // those of calls that must not run twice.
   void Abort();
+  // Calls that were taken and whose replies have not reached the client.
+  size_t calls() const { return slots_.size() - free_slots_.size(); }
   // No handler has a call any more. After Abort(), this object may then be destroyed.
   bool idle() const { return dispatched_ == 0; }
 

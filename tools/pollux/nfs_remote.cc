@@ -113,6 +113,7 @@ absl::Status NfsRemote::ConnectNfs(const NfsOptions& options, const SocketAddres
     };
     if (options.hard) {
       config.reconnect.attempts = rpcrdma::ReconnectPolicy::kForEver;
+      config.reconnect.max_total_ms = 0;
       config.jukebox_tries = UINT32_MAX;
     }
     Connecting<nfs::Client>::Start(

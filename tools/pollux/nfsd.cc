@@ -47,6 +47,7 @@ constexpr uint64_t kMaxConnections = 10'000;
 constexpr uint64_t kMaxLocks = 1'000'000;
 constexpr char kStateDirectory[] = "/var/lib/pollux";
 constexpr int kStorageSeconds = 30;  // how long storage may take for the last calls
+constexpr int kReplySeconds = 5;     // of these, how long clients stay connected for the replies
 
 struct NfsdOptions {
   PortOptions port;
@@ -210,12 +211,14 @@ bool WaitFor(Node& node, int seconds, const std::function<bool()>& done) {
   return true;
 }
 
-// Clients are told; the calls that storage has not answered end first.
+// Calls in progress are answered, if storage is quick, and clients are told.
 void End(Node& node, const nfs::ServedExports& exports, std::unique_ptr<nfs::Server> server) {
+  node.Run([&] { server->StopTakingCalls(); });
+  WaitFor(node, kReplySeconds, [&] { return server->running() == 0; });
   node.Run([&] { server->Shutdown(); });
   WaitFor(node, kDisconnectSeconds, [&] { return server->connections() == 0; });
   const auto busy = [&] { return server->busy() + exports.control_work(); };
-  if (!WaitFor(node, kStorageSeconds, [&] { return busy() == 0; })) {
+  if (!WaitFor(node, kStorageSeconds - kReplySeconds, [&] { return busy() == 0; })) {
     WriteLog(LogLevel::kError, kName,
              absl::StrFormat("storage has not finished %u calls in %d s; ending without them",
                              node.Run(busy), kStorageSeconds));
