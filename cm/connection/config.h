@@ -9,9 +9,9 @@ namespace pollux::cm {
 // Time-out codes stand for 4.096 us * 2^n.
 struct ManagerConfig {
   // Limits apply to each manager, also if a device has several.
-  // Connections (including time-wait) and listeners together. At the limit, a new one replaces a
-  // destroyed identifier that waits for a DREP or is in time-wait: the oldest of the address that
-  // has the most of them.
+  // Connections (including time-wait) and listeners together. At the limit, destroyed
+  // identifiers that wait for a DREP or are in time-wait make room for a new one: the oldest of the
+  // address that has the most of them.
   uint32_t max_ids = 16384;
   // REQs and SIDR_REQs of all listeners that are not yet accepted, rejected or destroyed, except
   // those for which LeaveBacklog() was called. Further requests are dropped.

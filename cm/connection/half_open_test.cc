@@ -129,7 +129,7 @@ TEST_F(HalfOpenTest, ConnectionsWhoseDreqIsUnansweredKeepNobodyOut) {
   AskAndVanish(other);
   const Dreq dreq = LastSent<Dreq>();
   for (uint32_t i = 0; i < kBounds.max_ids + 100; ++i) AskAndVanish(busiest);
-  EXPECT_EQ(busy_.manager->size(), kBounds.max_ids);
+  EXPECT_LE(busy_.manager->size(), kBounds.max_ids);
   client.Prepare(busy_.address);
   ASSERT_TRUE(client.Connect().ok());
   EXPECT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }, kSecond));

@@ -1,11 +1,13 @@
 #include "cm/connection/teardown.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <map>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace pollux::cm {
 namespace {
@@ -133,23 +135,37 @@ void Teardown::GiveUpHalfOpen(CmConnection& connection) {
   events_.Defer(connection, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 }
 
-// A peer that lets connections end without an answer must not keep others out.
+// A peer that lets connections end without an answer must not keep others out. Each look visits all
+// connections, so it forgets many.
 void Teardown::MakeRoom() {
-  if (!context_.table.is_full()) return;
-  struct Group {
-    uint32_t count = 0;
-    const CmConnection* oldest = nullptr;
-  };
-  std::map<Gid, Group> groups;
-  const Group* worst = nullptr;
+  constexpr size_t kAtOnce = 64;
+  constexpr uint64_t kFruitlessLookNs = 10'000'000;
+  if (!context_.table.is_full() || context_.now_ns() < next_look_ns_) return;
+  std::vector<CmConnection*> ended;
+  std::map<Gid, size_t> of_address;
   context_.table.Visit([&](const CmConnection& one) {
     if (!one.destroyed) return;
-    Group& group = groups[one.peer().address];
-    ++group.count;
-    if (group.oldest == nullptr || one.created_ns < group.oldest->created_ns) group.oldest = &one;
-    if (worst == nullptr || group.count > worst->count) worst = &group;
+    ended.push_back(context_.table.Find(one.local_comm_id));
+    ++of_address[one.peer().address];
   });
-  if (worst != nullptr) EnterClosed(*context_.table.Find(worst->oldest->local_comm_id));
+  if (ended.empty()) {
+    next_look_ns_ = context_.now_ns() + kFruitlessLookNs;
+    return;
+  }
+  const auto most = std::max_element(
+      of_address.begin(), of_address.end(),
+      [](const auto& one, const auto& other) { return one.second < other.second; });
+  if (most->second >= kAtOnce) {
+    std::erase_if(ended,
+                  [&](const CmConnection* one) { return one->peer().address != most->first; });
+  }
+  const size_t count = std::min(kAtOnce, ended.size());
+  const auto end = ended.begin() + static_cast<ptrdiff_t>(count);
+  std::nth_element(ended.begin(), end - 1, ended.end(),
+                   [](const CmConnection* one, const CmConnection* other) {
+                     return one->created_ns < other->created_ns;
+                   });
+  std::for_each(ended.begin(), end, [this](CmConnection* one) { EnterClosed(*one); });
 }
 
 void Teardown::OnQpReleased(CmConnection& connection) {

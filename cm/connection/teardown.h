@@ -3,6 +3,7 @@
 #define POLLUX_CM_CONNECTION_TEARDOWN_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "absl/status/status.h"
 #include "cm/connection/backlog.h"
@@ -38,8 +39,8 @@ class Teardown {
   // Ends a half-open connection to make room for another one. Sends a REJ, because the peer may
   // have sent its RTU.
   void GiveUpHalfOpen(CmConnection& connection);
-  // At max_ids, forgets the oldest destroyed identifier, whose DREQ is unanswered or which is in
-  // time-wait, of the address that has the most of them. Does nothing if there is none.
+  // At max_ids, forgets the oldest destroyed identifiers, whose DREQ is unanswered or which are in
+  // time-wait: those of the address that has the most of them, or of all if none has many.
   void MakeRoom();
   // Ends a connection without a usable queue pair: rejects the peer's message `about`.
   void EndWithoutQp(CmConnection& connection, AboutMessage about);
@@ -63,6 +64,7 @@ class Teardown {
   QueuePairs& queue_pairs_;
   Backlog& backlog_;
   HalfOpen& half_open_;
+  uint64_t next_look_ns_ = 0;  // of MakeRoom()
 };
 
 }  // namespace pollux::cm
