@@ -518,7 +518,9 @@ bool RcRequester::AskForMissing(PollContext& context) {
 }
 
 void RcRequester::Progress(PollContext& context) {
-  cursor_.CatchUp(una_);
+  // What could not be sent again was executed the first time.
+  if (cursor_.CatchUp(una_)) [[unlikely]]
+    local_error_ = IBV_WC_SUCCESS;
   if (probes_ > 0 && answer_resends_) [[unlikely]]
     OnProbeAnswered(context.now_ns);
   rtt_.Answered(una_, context.now_ns);
