@@ -198,6 +198,42 @@ TEST(RcRepetitionTest, ADuplicatedRnrNakCountsAsOneRetry) {
   EXPECT_EQ(all[0].status, IBV_WC_SUCCESS) << ibv_wc_status_str(all[0].status);
 }
 
+// A peer acknowledges what it has executed before it says what it misses: the ACK shows that the
+// READ response is lost, and the NAK that the SEND is.
+TEST(RcRepetitionTest, AReadResponseAndARequestLostTogetherCostOneRetry) {
+  constexpr int kSends = 20, kLostSend = 10;
+  ibv_qp_attr attr = TestPair::DefaultAttr();
+  attr.retry_cnt = 1;
+  TestPair pair(IBV_QPT_RC, &attr);
+  bool lose_response = true, lose_send = true;
+  int acks_before_nak = 0, naks = 0;
+  pair.hook = [&](bool, const wire::RocePacket& packet, rte_mbuf*) {
+    if (IsSequenceNak(packet)) {
+      ++naks;
+    } else if (packet.info->operation == Operation::kAck) {
+      acks_before_nak += naks == 0;
+    }
+    const bool lost =
+        packet.info->operation == Operation::kReadResponse ? std::exchange(lose_response, false)
+        : packet.bth.psn == Psn(attr.sq_psn) + kLostSend   ? std::exchange(lose_send, false)
+                                                           : false;
+    return lost ? PacketAction::kDrop : PacketAction::kDeliver;
+  };
+  pair.a.PostSend(IBV_WR_RDMA_READ, 0, pair.a.memory.data(), 64,
+                  reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+  for (int i = 1; i <= kSends; ++i) {
+    pair.b.PostRecv(i, pair.b.memory.data() + 1024, 64);
+    pair.a.PostSend(IBV_WR_SEND, i, pair.a.memory.data() + 1024, 64);
+  }
+  pair.RunToEnd();
+  EXPECT_EQ(acks_before_nak, 1);
+  EXPECT_EQ(naks, 1);
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), 1u + kSends);
+  for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS) << ibv_wc_status_str(wc.status);
+  EXPECT_EQ(pair.a.counters.completer_retry_err, 1u);
+}
+
 // On a network with several paths. The peer is in the error state then, and repeats nothing.
 TEST(RcReorderTest, ANakThatOvertakesAReadResponseFailsItsRequest) {
   TestPair pair;

@@ -61,7 +61,7 @@ void RcRequester::Stop() {
   repairs_.Clear();
   probes_ = 0;
   nak_at_ns_ = 0;
-  oldest_due_ = repairs_due_ = answer_resends_ = resends_due_ = false;
+  oldest_due_ = repairs_due_ = answer_resends_ = resends_due_ = missing_charged_ = false;
 }
 
 bool RcRequester::Transmit(PollContext& context, int* budget) {
@@ -351,7 +351,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
   const bool lost = Answered(psn, executed_end);
   Retire(context);
   const bool missing = HasHead() && Before(una_, executed_end_);
-  const bool charged = lost && AskForMissing(context);
+  if (lost) AskForMissing(context);
   if (ack || !qp_->sends()) return;
   if (wire::IsRnrNak(aeth.syndrome)) {
     // A late copy: its request was executed meanwhile.
@@ -365,7 +365,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
     return;
   }
   if (aeth.syndrome == wire::kNakPsnSequence) {
-    OnSequenceNak(psn, charged, context);
+    OnSequenceNak(psn, context);
     return;
   }
   const ibv_wc_status status = StatusOfNak(aeth.syndrome);
@@ -396,8 +396,7 @@ void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
   rnr_until_ns_ = context.now_ns + 1000ull * wire::RnrDelayUs(timer);
 }
 
-// `charged`: a retry, for what the same NAK showed to be missing before `psn`.
-void RcRequester::OnSequenceNak(Psn psn, bool charged, PollContext& context) {
+void RcRequester::OnSequenceNak(Psn psn, PollContext& context) {
   diagnostics_->Count(&Counters::rcvd_seq_err, context.counters);
   // A NAK sooner than the resends can have been answered is a copy. A later one says they are lost.
   if (psn == nak_psn_ &&
@@ -406,6 +405,9 @@ void RcRequester::OnSequenceNak(Psn psn, bool charged, PollContext& context) {
   }
   nak_psn_ = psn;
   nak_at_ns_ = context.now_ns;
+  // One retry for all of a flight: this NAK, or an answer before it, may have shown that a response
+  // is lost, too. Progress since then has restored the retry.
+  const bool charged = missing_charged_ && retry_left_ != qp_->attr.retry_cnt;
   if (!charged && !ChargeRetry(context)) return;
   flight_.OnLoss();
   GoBack(psn);
@@ -507,14 +509,11 @@ void RcRequester::Complete(const SendWqe& wqe, PollContext& context) {
   qp_->CompleteSend(IBV_WC_SUCCESS);
 }
 
-// Something that the peer has answered is lost: true when that has charged a retry, as a loss at
-// the oldest place does.
-bool RcRequester::AskForMissing(PollContext& context) {
-  if (repairs_due_ || !HasHead() || !Before(una_, answered_end_)) return false;
+// Something that the peer has answered is lost. A loss at the oldest place uses up a retry.
+void RcRequester::AskForMissing(PollContext& context) {
+  if (repairs_due_ || !HasHead() || !Before(una_, answered_end_)) return;
   repairs_due_ = true;
-  if (repairs_.Awaits(una_, una_ + 1)) return false;
-  ChargeRetry(context);
-  return true;
+  if (!repairs_.Awaits(una_, una_ + 1)) missing_charged_ = ChargeRetry(context);
 }
 
 void RcRequester::Progress(PollContext& context) {
@@ -585,7 +584,7 @@ void RcRequester::GoBack(Psn to) {
   cursor_.MoveTo(restart_, una_);
   ack_deadline_ns_ = probe_deadline_ns_ = kNever;
   rtt_.Cancel();
-  answer_resends_ = resends_due_ = false;
+  answer_resends_ = resends_due_ = missing_charged_ = false;
   if (!cursor_.Beyond(una_)) oldest_due_ = false;
   // What could not be sent is tried again: its memory may be there this time, and if not, it fails
   // again in its turn.

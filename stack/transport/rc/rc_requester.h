@@ -125,7 +125,7 @@ class RcRequester {
 
   void OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context);
   void OnRnrNak(uint8_t timer, Psn psn, PollContext& context);
-  void OnSequenceNak(Psn psn, bool charged, PollContext& context);
+  void OnSequenceNak(Psn psn, PollContext& context);
   void OnDataResponse(const wire::RocePacket& packet, PollContext& context);
 
   uint32_t FindNumbered(Psn psn) const;
@@ -133,7 +133,7 @@ class RcRequester {
   bool Answered(Psn psn, Psn end);
   void Retire(PollContext& context);
   void Complete(const verbs::SendWqe& wqe, PollContext& context);
-  bool AskForMissing(PollContext& context);
+  void AskForMissing(PollContext& context);
   void Progress(PollContext& context);
   void OnProbeAnswered(uint64_t now_ns);
   // Uses up a retry. Returns false if none was left and the queue pair has failed.
@@ -193,6 +193,8 @@ class RcRequester {
   Psn probed_psn_;    // of that request
   Psn probed_end_;    // the end of what was sent before that
   Psn reported_una_;  // una_ at the last TakeProgress()
+  // A missing response has used up a retry since it last went back.
+  bool missing_charged_ = false;
 };
 
 }  // namespace pollux::transport
