@@ -234,6 +234,44 @@ TEST(RcRepetitionTest, AReadResponseAndARequestLostTogetherCostOneRetry) {
   EXPECT_EQ(pair.a.counters.completer_retry_err, 1u);
 }
 
+// The response to an older READ is still missing, so that the copy is not older than all of it.
+TEST(RcReorderTest, ALateSequenceNakForWhatWasExecutedChangesNothing) {
+  constexpr int kSends = 30, kLostSend = 10;
+  TestPair pair;
+  bool lose_send = true, lose_responses = true;
+  rte_mbuf* copy = nullptr;
+  pair.hook = [&](bool, const wire::RocePacket& packet, rte_mbuf* frame) {
+    pair.now_ns += kFrameNs;
+    if (IsSequenceNak(packet) && copy == nullptr) {
+      copy = rte_pktmbuf_copy(frame, pair.b.pool, 0, UINT32_MAX);
+    }
+    const bool lost = packet.info->operation == Operation::kReadResponse ? lose_responses
+                      : packet.bth.psn == Psn(TestPair::DefaultAttr().sq_psn) + kLostSend
+                          ? std::exchange(lose_send, false)
+                          : false;
+    return lost ? PacketAction::kDrop : PacketAction::kDeliver;
+  };
+  pair.a.PostSend(IBV_WR_RDMA_READ, 0, pair.a.memory.data(), 64,
+                  reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+  for (int i = 1; i <= kSends; ++i) {
+    pair.b.PostRecv(i, pair.b.memory.data() + 1024, 64);
+    pair.a.PostSend(IBV_WR_SEND, i, pair.a.memory.data() + 1024, 64);
+  }
+  pair.Run();
+  ASSERT_EQ(pair.b.Poll().size(), size_t{kSends});
+  ASSERT_TRUE(pair.a.Poll().empty());
+  ASSERT_NE(copy, nullptr);
+  const Counters before = pair.a.counters;
+  pair.b.outgoing.push_back(copy);
+  pair.Run();
+  EXPECT_EQ(pair.a.counters.rcvd_seq_err, before.rcvd_seq_err + 1);
+  EXPECT_EQ(pair.a.counters.completer_retry_err, before.completer_retry_err);
+  EXPECT_EQ(pair.a.counters.retransmitted_pkts, before.retransmitted_pkts);
+  lose_responses = false;
+  pair.RunToEnd();
+  EXPECT_EQ(pair.a.Poll().size(), 1u + kSends);
+}
+
 // On a network with several paths. The peer is in the error state then, and repeats nothing.
 TEST(RcReorderTest, ANakThatOvertakesAReadResponseFailsItsRequest) {
   TestPair pair;

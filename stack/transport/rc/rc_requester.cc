@@ -398,6 +398,7 @@ void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
 
 void RcRequester::OnSequenceNak(Psn psn, PollContext& context) {
   diagnostics_->Count(&Counters::rcvd_seq_err, context.counters);
+  if (Before(psn, executed_end_)) return;  // a late copy: the peer does not miss it any more
   // A NAK sooner than the resends can have been answered is a copy. A later one says they are lost.
   if (psn == nak_psn_ &&
       context.now_ns < nak_at_ns_ + std::max<uint64_t>(1, rtt_.smoothed_ns() / 2)) {
