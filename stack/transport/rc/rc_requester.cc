@@ -67,7 +67,7 @@ void RcRequester::Stop() {
 bool RcRequester::Transmit(PollContext& context, int* budget) {
   // GoBack() stops all time-outs. If nothing can be sent now, READs and atomics still need theirs.
   const auto await_responses = [this, &context] {
-    const bool waits = rnr_until_ns_ == kNever && Before(una_, max_sent_) && qp_->sends();
+    const bool waits = Before(una_, max_sent_) && qp_->sends();
     if (ack_deadline_ns_ == kNever && waits) ArmAfterSending(context.now_ns);
     return false;
   };
@@ -82,13 +82,17 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
     if (step == Step::kSent) --*budget;
     oldest_due_ = false;
   }
-  if (qp_->state() == IBV_QPS_RTS && local_error_ == IBV_WC_SUCCESS && rnr_until_ns_ == kNever) {
+  if (rnr_until_ns_ != kNever) [[unlikely]] {
+    // Another copy of the request may have been executed meanwhile.
+    if (!Before(rnr_psn_, executed_end_)) return false;
+    rnr_until_ns_ = kNever;
+  }
+  if (qp_->state() == IBV_QPS_RTS && local_error_ == IBV_WC_SUCCESS) {
     while (!cursor_.AtEnd() && SendShortMessages(context, budget)) {
       if (cursor_.AtEnd()) return false;  // with its time-outs running
     }
   }
-  while (qp_->sends() && !cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS &&
-         rnr_until_ns_ == kNever) {
+  while (qp_->sends() && !cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS) {
     if (*budget == 0 || context.egress.room() == 0 || context.egress.TurnIsOver()) return true;
     switch (SendNext(context)) {
       case Step::kSent:
@@ -382,7 +386,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
 
 void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
   diagnostics_->Count(&Counters::rcvd_rnr_err, context.counters);
-  if (rnr_until_ns_ != kNever && psn == restart_) return;  // a copy of the one that is waited for
+  if (rnr_until_ns_ != kNever && psn == rnr_psn_) return;  // a copy of the one that is waited for
   retry_left_ = qp_->attr.retry_cnt;                       // the peer is there
   if (qp_->attr.rnr_retry != 7) {
     if (rnr_left_ == 0) {
@@ -393,6 +397,7 @@ void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
     --rnr_left_;
   }
   GoBack(psn);
+  rnr_psn_ = psn;
   rnr_until_ns_ = context.now_ns + 1000ull * wire::RnrDelayUs(timer);
 }
 
@@ -608,7 +613,7 @@ void RcRequester::Fail(ibv_wc_status status) {
 
 void RcRequester::OnDeadline(PollContext& context) {
   if (rnr_until_ns_ <= context.now_ns) {
-    rnr_until_ns_ = kNever;
+    rnr_until_ns_ = ack_deadline_ns_ = kNever;
     diagnostics_->Timer(FlightTimer::kRnrOver);
     qp_->Activate();
   }
@@ -628,6 +633,9 @@ void RcRequester::OnDeadline(PollContext& context) {
   }
   if (ack_deadline_ns_ <= context.now_ns) {
     ack_deadline_ns_ = kNever;
+    // A READ before the refused request has set it. The peer has asked for this wait, and nothing
+    // can be sent again before its end.
+    if (rnr_until_ns_ != kNever) return;
     const verbs::LinkAddress::Value next_hop = qp_->path.link->Load();
     if (!next_hop.resolved && !next_hop.unanswered) {
       // Nothing has left yet: what asks for the next hop has retries of its own.

@@ -193,6 +193,7 @@ class RcRequester {
   Psn probed_psn_;    // of that request
   Psn probed_end_;    // the end of what was sent before that
   Psn reported_una_;  // una_ at the last TakeProgress()
+  Psn rnr_psn_;       // of the RNR NAK that set rnr_until_ns_
   // A missing response has used up a retry since it last went back.
   bool missing_charged_ = false;
 };
