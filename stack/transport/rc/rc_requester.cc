@@ -7,7 +7,6 @@
 #include "stack/transport/message/local_operation.h"
 #include "stack/transport/message/outbound_message.h"
 #include "stack/transport/rc/data_request.h"
-#include "stack/transport/rc/retransmission_timeout.h"
 #include "stack/wire/ext_headers.h"
 
 namespace pollux::transport {
@@ -62,6 +61,12 @@ void RcRequester::Stop() {
   probes_ = 0;
   nak_at_ns_ = 0;
   oldest_due_ = repairs_due_ = answer_resends_ = resends_due_ = missing_charged_ = false;
+}
+
+// The packet asks after which the next one would be too late to ask.
+void RcRequester::SetPacketInterval(uint64_t interval_ns) {
+  const uint64_t most_ns = interval_ns != 0 && flight_.lowered() ? kLossyAckEveryNs : kAckEveryNs;
+  ack_every_ns_ = static_cast<uint32_t>(most_ns - std::min(most_ns, interval_ns));
 }
 
 bool RcRequester::Transmit(PollContext& context, int* budget) {
@@ -259,7 +264,7 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
   const bool ack_request = (packet + 1 == wqe.packets && Asks(wqe, context.now_ns)) ||
                            (psn.value() & ack_mask) == ack_mask ||
                            in_flight + 1 == most_in_flight ||
-                           context.now_ns - ack_asked_ns_ >= kAckEveryNs;
+                           context.now_ns - ack_asked_ns_ >= ack_every_ns_;
   const Step step = SendPacket(cursor_.index(), packet, ack_request, context);
   if (step == Step::kSent) {
     if (ack_request) ack_asked_ns_ = context.now_ns;
@@ -621,7 +626,8 @@ void RcRequester::OnDeadline(PollContext& context) {
     probe_deadline_ns_ = kNever;
     if (resends_due_) {
       ResendUnanswered(context);
-    } else if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
+    } else if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns &&
+               cursor_.Beyond(una_)) {  // otherwise it is sent again anyway
       ++probes_;
       if (!Before(una_, asked_until_)) peer_ack_behavior_.OnSilence(context.now_ns);
       diagnostics_->Timer(FlightTimer::kProbe);
