@@ -280,6 +280,7 @@ bool Endpoint::SendPaced(PollContext& context, int budget) {
   ReactionPoint& reaction = congestion_->reaction;
   const uint32_t frame_bytes = qp.PathMtuBytes() + kFrameOverhead;
   const int allowed = reaction.Allowed(context.now_ns, frame_bytes, budget);
+  rc_requester_.SetPacketInterval(reaction.interval_ns(frame_bytes));
   const uint64_t before = context.egress.pushed_bytes();
   const bool more = Send(context, allowed);
   reaction.OnSent(context.egress.pushed_bytes() - before);

@@ -169,6 +169,38 @@ TEST_P(CongestionTest, InvalidCnpsAreDropped) {
   }
 }
 
+// A WRITE at a rate whose packet interval is longer than a round trip and, in the second case, than
+// the wait for a probe after a loss.
+TEST(CongestionRateTest, ASlowSenderRepeatsNothingThatWasNotLost) {
+  constexpr uint32_t kPackets = 200, kLost = 20;
+  for (const bool loses : {false, true}) {
+    const uint32_t rate = loses ? 100 : 20;  // Mb/s; half of it after a CNP
+    const DcqcnParameters parameters = {.rpg_time_reset = 1'000'000,
+                                        .rpg_byte_reset = 0,
+                                        .rpg_ai_rate = 1,
+                                        .rpg_min_rate = rate / 2,
+                                        .rpg_max_rate = rate};
+    TestPair pair(IBV_QPT_RC, nullptr, false, &parameters);
+    uint32_t data = 0;
+    pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+      pair.now_ns += 500;
+      if (!from_a || packet.info->operation != Operation::kWrite) return PacketAction::kDeliver;
+      if (data++ == 0) MarkCe(packet, frame);
+      return loses && data == kLost ? PacketAction::kDrop : PacketAction::kDeliver;
+    };
+    for (const uint32_t bytes : {100u, kPackets * 1024}) {
+      pair.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair.a.memory.data(), bytes,
+                      reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+      pair.RunToEnd();
+      EXPECT_EQ(pair.a.Poll().size(), 1u);
+    }
+    EXPECT_EQ(pair.a.counters.rp_cnp_handled, 1u);
+    EXPECT_EQ(pair.a.counters.tail_probes, 0u) << rate;
+    // The lost packet and the next, by which the peer has noticed it.
+    EXPECT_EQ(pair.a.counters.retransmitted_pkts, loses ? 2u : 0u) << rate;
+  }
+}
+
 // READ responses are the responder's data: marks on them slow it down, and acknowledgements pass.
 TEST(CongestionReadTest, ReadResponsesAreSlowedDown) {
   TestPair pair(IBV_QPT_RC, nullptr, false, &kOn);

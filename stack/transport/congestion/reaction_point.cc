@@ -125,6 +125,10 @@ void ReactionPoint::OnSent(uint64_t bytes) {
   }
 }
 
+uint64_t ReactionPoint::interval_ns(uint32_t frame_bytes) const {
+  return limited_ ? static_cast<uint64_t>(TransferNs(frame_bytes, rate_)) : 0;
+}
+
 uint64_t ReactionPoint::retry_ns(uint64_t now_ns) const {
   return std::min(next_send_ns_, now_ns + parameters_->rpg_time_reset * kNsPerUs);
 }

@@ -26,6 +26,8 @@ class ReactionPoint {
   // The number of frames of `frame_bytes` each, at most `most`, that may be sent now.
   int Allowed(uint64_t now_ns, uint32_t frame_bytes, int most);
   void OnSent(uint64_t bytes);
+  // The time per frame of `frame_bytes` at the present rate; 0 if it is unlimited.
+  uint64_t interval_ns(uint32_t frame_bytes) const;
   // When to call Allowed() again after it returned 0: at most rpg_time_reset from now, because the
   // rate increases meanwhile.
   uint64_t retry_ns(uint64_t now_ns) const;

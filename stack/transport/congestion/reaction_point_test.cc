@@ -57,6 +57,12 @@ TEST_F(ReactionPointTest, SendingFollowsTheRate) {
   }
 }
 
+TEST_F(ReactionPointTest, TheIntervalOfFramesFollowsTheRate) {
+  EXPECT_EQ(point_.interval_ns(1'000), 0u) << "not limited";
+  point_.OnCnp(now_ns_);
+  EXPECT_NEAR(static_cast<double>(point_.interval_ns(1'000)), 8'000'000 / point_.rate_mbps(), 1);
+}
+
 TEST_F(ReactionPointTest, APauseEarnsAtMostOneBurst) {
   parameters_.rpg_time_reset = 1'000'000;
   point_.OnCnp(now_ns_);

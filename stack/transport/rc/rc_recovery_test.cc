@@ -22,6 +22,10 @@ constexpr uint64_t kFrameNs = 500;
 // A message and its acknowledgement, and what was sent again; a time-out takes 67 ms.
 constexpr uint64_t kFewRoundTripsNs = 10 * RetransmissionTimeout::kMinProbeNs;
 
+bool IsRnrNak(const wire::RocePacket& packet) {
+  return packet.info->operation == Operation::kAck && wire::IsRnrNak(packet.aeth().syndrome);
+}
+
 bool IsSequenceNak(const wire::RocePacket& packet) {
   return packet.info->operation == Operation::kAck &&
          packet.aeth().syndrome == wire::kNakPsnSequence;
@@ -183,9 +187,7 @@ TEST(RcRepetitionTest, ADuplicatedRnrNakCountsAsOneRetry) {
   TestPair pair(IBV_QPT_RC, &attr);
   int naks = 0;
   pair.hook = [&](bool, const wire::RocePacket& packet, rte_mbuf*) {
-    if (packet.info->operation != Operation::kAck || !wire::IsRnrNak(packet.aeth().syndrome)) {
-      return PacketAction::kDeliver;
-    }
+    if (!IsRnrNak(packet)) return PacketAction::kDeliver;
     ++naks;
     pair.b.PostRecv(1, pair.b.memory.data(), 64);
     return PacketAction::kDuplicate;
@@ -196,6 +198,141 @@ TEST(RcRepetitionTest, ADuplicatedRnrNakCountsAsOneRetry) {
   const std::vector<ibv_wc> all = pair.a.Poll();
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].status, IBV_WC_SUCCESS) << ibv_wc_status_str(all[0].status);
+}
+
+// With timer 0, an RNR NAK asks for the longest wait.
+class RcRnrWaitTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kWaitNs = 655'360'000;
+  static ibv_qp_attr Attr() {
+    ibv_qp_attr attr = TestPair::DefaultAttr();
+    attr.min_rnr_timer = 0;
+    return attr;
+  }
+  const ibv_qp_attr attr_ = Attr();
+  TestPair pair_{IBV_QPT_RC, &attr_};
+};
+
+// A peer that stood still has received a probe as well, and refuses only the first copy.
+TEST_F(RcRnrWaitTest, TheAcknowledgementOfItsRequestEndsTheWait) {
+  rte_mbuf* late_nak = nullptr;
+  int naks = 0;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+    if (IsRnrNak(packet) && naks++ == 0) {
+      late_nak = rte_pktmbuf_copy(frame, pair_.b.pool, 0, UINT32_MAX);
+      return PacketAction::kDrop;
+    }
+    if (from_a && late_nak != nullptr) {
+      pair_.b.outgoing.push_back(std::exchange(late_nak, nullptr));
+      pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
+    }
+    return PacketAction::kDeliver;
+  };
+  pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
+  pair_.Run();
+  ASSERT_TRUE(pair_.Wait());
+  ASSERT_EQ(pair_.a.counters.rcvd_rnr_err, 1u);
+  ASSERT_EQ(pair_.a.Poll().size(), 1u);
+  pair_.b.PostRecv(2, pair_.b.memory.data(), 64);
+  pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 10);
+  pair_.Run();
+  EXPECT_EQ(pair_.a.Poll().size(), 1u);
+}
+
+// The response to an older READ arrives meanwhile. A peer that has asked for a wait is there.
+TEST_F(RcRnrWaitTest, ALongWaitCausesNoLocalAckTimeout) {
+  bool lose_response = true;
+  pair_.hook = [&](bool, const wire::RocePacket& packet, rte_mbuf*) {
+    if (IsRnrNak(packet)) pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
+    return packet.info->operation == Operation::kReadResponse && std::exchange(lose_response, false)
+               ? PacketAction::kDrop
+               : PacketAction::kDeliver;
+  };
+  const uint64_t start_ns = pair_.now_ns;
+  pair_.a.PostSend(IBV_WR_RDMA_READ, 1, pair_.a.memory.data(), 64,
+                   reinterpret_cast<uint64_t>(pair_.b.memory.data()), pair_.b.key);
+  pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 10);
+  pair_.Run();
+  ASSERT_EQ(pair_.a.counters.rcvd_rnr_err, 1u);
+  ASSERT_EQ(pair_.a.Poll().size(), 1u) << "the READ";
+  pair_.RunToEnd();
+  ASSERT_EQ(pair_.a.Poll().size(), 1u);
+  EXPECT_EQ(pair_.now_ns - start_ns, kWaitNs);
+  EXPECT_EQ(pair_.a.counters.local_ack_timeout_err, 0u);
+}
+
+// A peer acknowledges what it has executed before it says what it misses: the ACK shows that the
+// READ response is lost, and the NAK that the SEND is.
+TEST(RcRepetitionTest, AReadResponseAndARequestLostTogetherCostOneRetry) {
+  constexpr int kSends = 20, kLostSend = 10;
+  ibv_qp_attr attr = TestPair::DefaultAttr();
+  attr.retry_cnt = 1;
+  TestPair pair(IBV_QPT_RC, &attr);
+  bool lose_response = true, lose_send = true;
+  int acks_before_nak = 0, naks = 0;
+  pair.hook = [&](bool, const wire::RocePacket& packet, rte_mbuf*) {
+    if (IsSequenceNak(packet)) {
+      ++naks;
+    } else if (packet.info->operation == Operation::kAck) {
+      acks_before_nak += naks == 0;
+    }
+    const bool lost =
+        packet.info->operation == Operation::kReadResponse ? std::exchange(lose_response, false)
+        : packet.bth.psn == Psn(attr.sq_psn) + kLostSend   ? std::exchange(lose_send, false)
+                                                           : false;
+    return lost ? PacketAction::kDrop : PacketAction::kDeliver;
+  };
+  pair.a.PostSend(IBV_WR_RDMA_READ, 0, pair.a.memory.data(), 64,
+                  reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+  for (int i = 1; i <= kSends; ++i) {
+    pair.b.PostRecv(i, pair.b.memory.data() + 1024, 64);
+    pair.a.PostSend(IBV_WR_SEND, i, pair.a.memory.data() + 1024, 64);
+  }
+  pair.RunToEnd();
+  EXPECT_EQ(acks_before_nak, 1);
+  EXPECT_EQ(naks, 1);
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), 1u + kSends);
+  for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS) << ibv_wc_status_str(wc.status);
+  EXPECT_EQ(pair.a.counters.completer_retry_err, 1u);
+}
+
+// The response to an older READ is still missing, so that the copy is not older than all of it.
+TEST(RcReorderTest, ALateSequenceNakForWhatWasExecutedChangesNothing) {
+  constexpr int kSends = 30, kLostSend = 10;
+  TestPair pair;
+  bool lose_send = true, lose_responses = true;
+  rte_mbuf* copy = nullptr;
+  pair.hook = [&](bool, const wire::RocePacket& packet, rte_mbuf* frame) {
+    pair.now_ns += kFrameNs;
+    if (IsSequenceNak(packet) && copy == nullptr) {
+      copy = rte_pktmbuf_copy(frame, pair.b.pool, 0, UINT32_MAX);
+    }
+    const bool lost = packet.info->operation == Operation::kReadResponse ? lose_responses
+                      : packet.bth.psn == Psn(TestPair::DefaultAttr().sq_psn) + kLostSend
+                          ? std::exchange(lose_send, false)
+                          : false;
+    return lost ? PacketAction::kDrop : PacketAction::kDeliver;
+  };
+  pair.a.PostSend(IBV_WR_RDMA_READ, 0, pair.a.memory.data(), 64,
+                  reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+  for (int i = 1; i <= kSends; ++i) {
+    pair.b.PostRecv(i, pair.b.memory.data() + 1024, 64);
+    pair.a.PostSend(IBV_WR_SEND, i, pair.a.memory.data() + 1024, 64);
+  }
+  pair.Run();
+  ASSERT_EQ(pair.b.Poll().size(), size_t{kSends});
+  ASSERT_TRUE(pair.a.Poll().empty());
+  ASSERT_NE(copy, nullptr);
+  const Counters before = pair.a.counters;
+  pair.b.outgoing.push_back(copy);
+  pair.Run();
+  EXPECT_EQ(pair.a.counters.rcvd_seq_err, before.rcvd_seq_err + 1);
+  EXPECT_EQ(pair.a.counters.completer_retry_err, before.completer_retry_err);
+  EXPECT_EQ(pair.a.counters.retransmitted_pkts, before.retransmitted_pkts);
+  lose_responses = false;
+  pair.RunToEnd();
+  EXPECT_EQ(pair.a.Poll().size(), 1u + kSends);
 }
 
 // On a network with several paths. The peer is in the error state then, and repeats nothing.

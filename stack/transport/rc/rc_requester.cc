@@ -7,7 +7,6 @@
 #include "stack/transport/message/local_operation.h"
 #include "stack/transport/message/outbound_message.h"
 #include "stack/transport/rc/data_request.h"
-#include "stack/transport/rc/retransmission_timeout.h"
 #include "stack/wire/ext_headers.h"
 
 namespace pollux::transport {
@@ -61,13 +60,19 @@ void RcRequester::Stop() {
   repairs_.Clear();
   probes_ = 0;
   nak_at_ns_ = 0;
-  oldest_due_ = repairs_due_ = answer_resends_ = resends_due_ = false;
+  oldest_due_ = repairs_due_ = answer_resends_ = resends_due_ = missing_charged_ = false;
+}
+
+// The packet asks after which the next one would be too late to ask.
+void RcRequester::SetPacketInterval(uint64_t interval_ns) {
+  const uint64_t most_ns = interval_ns != 0 && flight_.lowered() ? kLossyAckEveryNs : kAckEveryNs;
+  ack_every_ns_ = static_cast<uint32_t>(most_ns - std::min(most_ns, interval_ns));
 }
 
 bool RcRequester::Transmit(PollContext& context, int* budget) {
   // GoBack() stops all time-outs. If nothing can be sent now, READs and atomics still need theirs.
   const auto await_responses = [this, &context] {
-    const bool waits = rnr_until_ns_ == kNever && Before(una_, max_sent_) && qp_->sends();
+    const bool waits = Before(una_, max_sent_) && qp_->sends();
     if (ack_deadline_ns_ == kNever && waits) ArmAfterSending(context.now_ns);
     return false;
   };
@@ -82,13 +87,17 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
     if (step == Step::kSent) --*budget;
     oldest_due_ = false;
   }
-  if (qp_->state() == IBV_QPS_RTS && local_error_ == IBV_WC_SUCCESS && rnr_until_ns_ == kNever) {
+  if (rnr_until_ns_ != kNever) [[unlikely]] {
+    // Another copy of the request may have been executed meanwhile.
+    if (!Before(rnr_psn_, executed_end_)) return false;
+    rnr_until_ns_ = kNever;
+  }
+  if (qp_->state() == IBV_QPS_RTS && local_error_ == IBV_WC_SUCCESS) {
     while (!cursor_.AtEnd() && SendShortMessages(context, budget)) {
       if (cursor_.AtEnd()) return false;  // with its time-outs running
     }
   }
-  while (qp_->sends() && !cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS &&
-         rnr_until_ns_ == kNever) {
+  while (qp_->sends() && !cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS) {
     if (*budget == 0 || context.egress.room() == 0 || context.egress.TurnIsOver()) return true;
     switch (SendNext(context)) {
       case Step::kSent:
@@ -255,7 +264,7 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
   const bool ack_request = (packet + 1 == wqe.packets && Asks(wqe, context.now_ns)) ||
                            (psn.value() & ack_mask) == ack_mask ||
                            in_flight + 1 == most_in_flight ||
-                           context.now_ns - ack_asked_ns_ >= kAckEveryNs;
+                           context.now_ns - ack_asked_ns_ >= ack_every_ns_;
   const Step step = SendPacket(cursor_.index(), packet, ack_request, context);
   if (step == Step::kSent) {
     if (ack_request) ack_asked_ns_ = context.now_ns;
@@ -351,7 +360,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
   const bool lost = Answered(psn, executed_end);
   Retire(context);
   const bool missing = HasHead() && Before(una_, executed_end_);
-  const bool charged = lost && AskForMissing(context);
+  if (lost) AskForMissing(context);
   if (ack || !qp_->sends()) return;
   if (wire::IsRnrNak(aeth.syndrome)) {
     // A late copy: its request was executed meanwhile.
@@ -365,7 +374,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
     return;
   }
   if (aeth.syndrome == wire::kNakPsnSequence) {
-    OnSequenceNak(psn, charged, context);
+    OnSequenceNak(psn, context);
     return;
   }
   const ibv_wc_status status = StatusOfNak(aeth.syndrome);
@@ -382,7 +391,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
 
 void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
   diagnostics_->Count(&Counters::rcvd_rnr_err, context.counters);
-  if (rnr_until_ns_ != kNever && psn == restart_) return;  // a copy of the one that is waited for
+  if (rnr_until_ns_ != kNever && psn == rnr_psn_) return;  // a copy of the one that is waited for
   retry_left_ = qp_->attr.retry_cnt;                       // the peer is there
   if (qp_->attr.rnr_retry != 7) {
     if (rnr_left_ == 0) {
@@ -393,12 +402,13 @@ void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
     --rnr_left_;
   }
   GoBack(psn);
+  rnr_psn_ = psn;
   rnr_until_ns_ = context.now_ns + 1000ull * wire::RnrDelayUs(timer);
 }
 
-// `charged`: a retry, for what the same NAK showed to be missing before `psn`.
-void RcRequester::OnSequenceNak(Psn psn, bool charged, PollContext& context) {
+void RcRequester::OnSequenceNak(Psn psn, PollContext& context) {
   diagnostics_->Count(&Counters::rcvd_seq_err, context.counters);
+  if (Before(psn, executed_end_)) return;  // a late copy: the peer does not miss it any more
   // A NAK sooner than the resends can have been answered is a copy. A later one says they are lost.
   if (psn == nak_psn_ &&
       context.now_ns < nak_at_ns_ + std::max<uint64_t>(1, rtt_.smoothed_ns() / 2)) {
@@ -406,6 +416,9 @@ void RcRequester::OnSequenceNak(Psn psn, bool charged, PollContext& context) {
   }
   nak_psn_ = psn;
   nak_at_ns_ = context.now_ns;
+  // One retry for all of a flight: this NAK, or an answer before it, may have shown that a response
+  // is lost, too. Progress since then has restored the retry.
+  const bool charged = missing_charged_ && retry_left_ != qp_->attr.retry_cnt;
   if (!charged && !ChargeRetry(context)) return;
   flight_.OnLoss();
   GoBack(psn);
@@ -507,18 +520,17 @@ void RcRequester::Complete(const SendWqe& wqe, PollContext& context) {
   qp_->CompleteSend(IBV_WC_SUCCESS);
 }
 
-// Something that the peer has answered is lost: true when that has charged a retry, as a loss at
-// the oldest place does.
-bool RcRequester::AskForMissing(PollContext& context) {
-  if (repairs_due_ || !HasHead() || !Before(una_, answered_end_)) return false;
+// Something that the peer has answered is lost. A loss at the oldest place uses up a retry.
+void RcRequester::AskForMissing(PollContext& context) {
+  if (repairs_due_ || !HasHead() || !Before(una_, answered_end_)) return;
   repairs_due_ = true;
-  if (repairs_.Awaits(una_, una_ + 1)) return false;
-  ChargeRetry(context);
-  return true;
+  if (!repairs_.Awaits(una_, una_ + 1)) missing_charged_ = ChargeRetry(context);
 }
 
 void RcRequester::Progress(PollContext& context) {
-  cursor_.CatchUp(una_);
+  // What could not be sent again was executed the first time.
+  if (cursor_.CatchUp(una_)) [[unlikely]]
+    local_error_ = IBV_WC_SUCCESS;
   if (probes_ > 0 && answer_resends_) [[unlikely]]
     OnProbeAnswered(context.now_ns);
   rtt_.Answered(una_, context.now_ns);
@@ -583,7 +595,7 @@ void RcRequester::GoBack(Psn to) {
   cursor_.MoveTo(restart_, una_);
   ack_deadline_ns_ = probe_deadline_ns_ = kNever;
   rtt_.Cancel();
-  answer_resends_ = resends_due_ = false;
+  answer_resends_ = resends_due_ = missing_charged_ = false;
   if (!cursor_.Beyond(una_)) oldest_due_ = false;
   // What could not be sent is tried again: its memory may be there this time, and if not, it fails
   // again in its turn.
@@ -606,7 +618,7 @@ void RcRequester::Fail(ibv_wc_status status) {
 
 void RcRequester::OnDeadline(PollContext& context) {
   if (rnr_until_ns_ <= context.now_ns) {
-    rnr_until_ns_ = kNever;
+    rnr_until_ns_ = ack_deadline_ns_ = kNever;
     diagnostics_->Timer(FlightTimer::kRnrOver);
     qp_->Activate();
   }
@@ -614,7 +626,8 @@ void RcRequester::OnDeadline(PollContext& context) {
     probe_deadline_ns_ = kNever;
     if (resends_due_) {
       ResendUnanswered(context);
-    } else if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
+    } else if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns &&
+               cursor_.Beyond(una_)) {  // otherwise it is sent again anyway
       ++probes_;
       if (!Before(una_, asked_until_)) peer_ack_behavior_.OnSilence(context.now_ns);
       diagnostics_->Timer(FlightTimer::kProbe);
@@ -626,6 +639,9 @@ void RcRequester::OnDeadline(PollContext& context) {
   }
   if (ack_deadline_ns_ <= context.now_ns) {
     ack_deadline_ns_ = kNever;
+    // A READ before the refused request has set it. The peer has asked for this wait, and nothing
+    // can be sent again before its end.
+    if (rnr_until_ns_ != kNever) return;
     const verbs::LinkAddress::Value next_hop = qp_->path.link->Load();
     if (!next_hop.resolved && !next_hop.unanswered) {
       // Nothing has left yet: what asks for the next hop has retries of its own.

@@ -15,6 +15,7 @@
 #include "stack/transport/rc/peer_ack_behavior.h"
 #include "stack/transport/rc/read_gap_tracker.h"
 #include "stack/transport/rc/received_psn_bitmap.h"
+#include "stack/transport/rc/retransmission_timeout.h"
 #include "stack/transport/rc/rtt_estimator.h"
 #include "stack/transport/rc/send_cursor.h"
 #include "stack/verbs/queue_pair.h"
@@ -36,6 +37,8 @@ class RcRequester {
   // A packet that is sent this long after the last request for an acknowledgement requests one,
   // too, for a sender that must wait: well before it would probe.
   static constexpr uint64_t kAckEveryNs = 200'000;
+  // The same for a sender that a rate limits, while losses make it probe sooner.
+  static constexpr uint64_t kLossyAckEveryNs = RetransmissionTimeout::kLossyProbeNs / 2;
   // With a shorter local ACK timeout every message requests an acknowledgement: a peer that delays
   // it (RcResponder::kUnaskedNs) would let the timeout expire.
   static constexpr uint64_t kShortTimeoutNs = 1'000'000;
@@ -58,6 +61,10 @@ class RcRequester {
   // Sends up to `*budget` packets and subtracts their number from it. Returns true if more could be
   // sent at once. In SQD no work request is begun.
   bool Transmit(PollContext& context, int* budget);
+  // Tells the next Transmit() that a rate limits it to one packet per `interval_ns`; 0: none does.
+  // Packets then request acknowledgements early enough: a pause for the rate is not a loss, which a
+  // probe would be sent for.
+  void SetPacketInterval(uint64_t interval_ns);
   // Whether a work request was begun and is not complete.
   bool HasBegun() const { return HasHead() && qp_->sq(qp_->sq_head()).numbered; }
 
@@ -125,7 +132,7 @@ class RcRequester {
 
   void OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context);
   void OnRnrNak(uint8_t timer, Psn psn, PollContext& context);
-  void OnSequenceNak(Psn psn, bool charged, PollContext& context);
+  void OnSequenceNak(Psn psn, PollContext& context);
   void OnDataResponse(const wire::RocePacket& packet, PollContext& context);
 
   uint32_t FindNumbered(Psn psn) const;
@@ -133,7 +140,7 @@ class RcRequester {
   bool Answered(Psn psn, Psn end);
   void Retire(PollContext& context);
   void Complete(const verbs::SendWqe& wqe, PollContext& context);
-  bool AskForMissing(PollContext& context);
+  void AskForMissing(PollContext& context);
   void Progress(PollContext& context);
   void OnProbeAnswered(uint64_t now_ns);
   // Uses up a retry. Returns false if none was left and the queue pair has failed.
@@ -175,9 +182,10 @@ class RcRequester {
   // Once a probe (a SEND or WRITE) is acknowledged, everything that is still unacknowledged is sent
   // again.
   bool answer_resends_ = false;
-  bool resends_due_ = false;   // the same, at probe_deadline_ns_ if no more responses have arrived
-  uint8_t probes_ = 0;         // since the last progress
-  uint64_t ack_asked_ns_ = 0;  // when a packet last requested an ACK
+  bool resends_due_ = false;  // the same, at probe_deadline_ns_ if no more responses have arrived
+  uint8_t probes_ = 0;        // since the last progress
+  uint32_t ack_every_ns_ = kAckEveryNs;  // as kAckEveryNs, less for a sender that a rate limits
+  uint64_t ack_asked_ns_ = 0;            // when a packet last requested an ACK
   RttEstimator rtt_;
   PeerAckBehavior peer_ack_behavior_;
   uint64_t nak_at_ns_ = 0;  // when it acted on the last sequence NAK; 0 after progress
@@ -193,6 +201,9 @@ class RcRequester {
   Psn probed_psn_;    // of that request
   Psn probed_end_;    // the end of what was sent before that
   Psn reported_una_;  // una_ at the last TakeProgress()
+  Psn rnr_psn_;       // of the RNR NAK that set rnr_until_ns_
+  // A missing response has used up a retry since it last went back.
+  bool missing_charged_ = false;
 };
 
 }  // namespace pollux::transport

@@ -422,6 +422,43 @@ TEST_F(RcRequesterTest, ABadLocalKeyFailsInOrder) {
   EXPECT_EQ(all[2].status, IBV_WC_WR_FLUSH_ERR);
 }
 
+// The acknowledgement of two messages is lost, and the memory of the second is deregistered. The
+// first is sent again, and its acknowledgement is for both: the third is sent, whether it was
+// posted before that or after it.
+TEST(RcRequester, ALocalFaultOfAnExecutedRequestAffectsNoOther) {
+  for (const bool before : {true, false}) {
+    TestPair pair;
+    const uint32_t whole = pair.a.key;
+    uint8_t* const memory = pair.a.memory.data();
+    const auto post_third = [&] {
+      pair.a.key = whole;
+      ASSERT_EQ(pair.a.PostSend(IBV_WR_SEND, 3, memory, 10), 0);
+    };
+    bool third = before;
+    pair.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
+      if (from_a) return PacketAction::kDeliver;
+      if (pair.a.counters.local_ack_timeout_err == 0) return PacketAction::kDrop;
+      if (std::exchange(third, false)) post_third();
+      return PacketAction::kDeliver;
+    };
+    for (int i = 1; i <= 3; ++i) pair.b.PostRecv(i, pair.b.memory.data(), 64);
+    ASSERT_EQ(pair.a.PostSend(IBV_WR_SEND, 1, memory, 10), 0);
+    pair.a.key = pair.a.regions.Register(&pair.a.pd, memory + 200, 10, 0)->key;
+    ASSERT_EQ(pair.a.PostSend(IBV_WR_SEND, 2, memory + 200, 10), 0);
+    pair.Run();
+    ASSERT_TRUE(pair.a.regions.Deregister(pair.a.key).ok());
+    pair.RunToEnd();
+    if (!before) post_third();
+    pair.RunToEnd();
+    const std::vector<ibv_wc> all = pair.a.Poll();
+    ASSERT_EQ(all.size(), 3u);
+    for (const ibv_wc& wc : all) {
+      EXPECT_EQ(wc.status, IBV_WC_SUCCESS) << wc.wr_id << ": " << ibv_wc_status_str(wc.status);
+    }
+    EXPECT_EQ(pair.b.Poll().size(), 3u);
+  }
+}
+
 // The queue of work requests is empty then: nothing is left that could fail.
 TEST_F(RcRequesterTest, ABadLocalKeyBehindALostCompletionFailsNothingMore) {
   ASSERT_TRUE(pair_.a.cq.Resize(1).ok());

@@ -46,15 +46,16 @@ bool SendCursor::Beyond(Psn una) const {
   return packet_ > 0 && static_cast<int32_t>(packet_) > Distance(qp_->sq(index_).first_psn, una);
 }
 
-void SendCursor::CatchUp(Psn una) {
+bool SendCursor::CatchUp(Psn una) {
   const auto ahead = static_cast<int32_t>(index_ - qp_->sq_head());
-  if (ahead > 0) return;
+  if (ahead > 0) return false;
   if (ahead == 0) {
     const bool numbered = !AtEnd() && qp_->sq(index_).numbered;
-    if (!numbered) return;
-    if (static_cast<int32_t>(packet_) >= Distance(qp_->sq(index_).first_psn, una)) return;
+    if (!numbered) return false;
+    if (static_cast<int32_t>(packet_) >= Distance(qp_->sq(index_).first_psn, una)) return false;
   }
   MoveTo(una, una);
+  return true;
 }
 
 void SendCursor::Answered(Psn psn) {

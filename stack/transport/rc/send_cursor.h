@@ -86,8 +86,8 @@ class SendCursor {
   // Whether it is past `una`: something was sent that is not answered.
   bool Beyond(Psn una) const;
   // Moves to `una` if that is ahead of it: a response has arrived for packets that were still to be
-  // sent again.
-  void CatchUp(Psn una);
+  // sent again. Returns whether it moved.
+  bool CatchUp(Psn una);
   // The response to `psn`, of the READ or atomic at the head of the queue, is retired.
   void Answered(Psn psn);
 

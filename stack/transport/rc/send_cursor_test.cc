@@ -123,8 +123,9 @@ TEST_F(SendCursorTest, ResponsesBeyondTheCursorDoNotReduceTheCounts) {
   EXPECT_FALSE(cursor_.Beyond(read));
   cursor_.Answered(read);
   ExpectWaitsFor(0, 0);
-  cursor_.CatchUp(read + 1);
+  EXPECT_TRUE(cursor_.CatchUp(read + 1));
   ExpectAt(1, 1);
+  EXPECT_FALSE(cursor_.CatchUp(read + 1));
   cursor_.Advance(32);
   ExpectWaitsFor(1, 31);
   EXPECT_TRUE(cursor_.Beyond(read + 1));
@@ -136,7 +137,7 @@ TEST_F(SendCursorTest, CatchUpMovesPastCompletedRequests) {
   cursor_.MoveTo(kFirst, kFirst);
   pair_.a.endpoint->qp.CompleteSend(IBV_WC_SUCCESS);
   EXPECT_FALSE(cursor_.Beyond(kFirst + 3));
-  cursor_.CatchUp(kFirst + 3);
+  EXPECT_TRUE(cursor_.CatchUp(kFirst + 3));
   ExpectAt(1, 0);
 }
 
