@@ -130,6 +130,39 @@ class PortKernelTest : public ::testing::Test {
   }
 };
 
+// An interface without a peer, which exists where a veth cannot.
+class InterfaceTest : public PortKernelTest {
+ protected:
+  void SetUp() override {
+    PortKernelTest::SetUp();
+    if (IsSkipped()) return;
+    if (!Shell("ip tuntap add dev plxown mode tap"))
+      GTEST_SKIP() << "needs the right to make a tap";
+    ASSERT_TRUE(Shell("ip link set plxown up"));
+  }
+  void TearDown() override { (void)Shell("ip link del plxown 2>/dev/null"); }
+  static io::PortOptions Options() {
+    return {.devargs = "net_af_packet0,iface=plxown", .pools = {io::PoolForTest()}};
+  }
+};
+
+TEST_F(InterfaceTest, KeepsItsNeighboursWhenAPortOpens) {
+  ASSERT_TRUE(
+      Shell("ip neigh add 10.9.0.77 lladdr 02:00:00:00:00:09 nud permanent dev plxown && "
+            "ip neigh add fe80::77 lladdr 02:00:00:00:00:09 nud permanent dev plxown"));
+  for (const bool promiscuous : {false, true}) {
+    io::PortOptions options = Options();
+    options.promiscuous = promiscuous;
+    absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(options);
+    ASSERT_TRUE(port.ok()) << port.status();
+    for (const char* family : {"-4", "-6"}) {
+      EXPECT_TRUE(Shell(std::string("ip ") + family +
+                        " neigh show dev plxown | grep 02:00:00:00:00:09 | grep PERMANENT"))
+          << family;
+    }
+  }
+}
+
 class VethTest : public PortKernelTest {
  protected:
   void SetUp() override {

@@ -172,8 +172,6 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
 
   std::unique_ptr<Port> port(new Port(devargs->name()));
   absl::Status status;
-  // Starting the device switches it off.
-  const bool promiscuous = options.promiscuous || IsPromiscuous(devargs->Get("iface").value_or(""));
   const auto bring_up = [&] {
     status = port->Probe(*devargs);
     if (status.ok()) status = port->Configure(*devargs, options, DriverDataRoom(*devargs));
@@ -184,7 +182,7 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
       if (status.ok()) status = port->Start(*devargs, options.start_timeout_ms);
     }
     // Failure is harmless: such drivers do not filter.
-    if (status.ok() && promiscuous) (void)rte_eth_promiscuous_enable(port->port_id_);
+    if (status.ok() && options.promiscuous) (void)rte_eth_promiscuous_enable(port->port_id_);
   };
   if (devargs->driver() == Driver::kMemif && !IsMemifClient(*devargs)) {
     // DPDK's memif server listens once it is probed, but refuses clients until it is started. The
@@ -382,8 +380,8 @@ int Port::StartMemifClient(const std::string& path, uint32_t timeout_ms) {
 absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   const bool is_memif_client = IsMemifClient(devargs);
   const std::string path = devargs.Get("socket").value_or(kMemifSocket);
-  const int error =
-      is_memif_client ? StartMemifClient(path, timeout_ms) : rte_eth_dev_start(port_id_);
+  const int error = is_memif_client ? StartMemifClient(path, timeout_ms)
+                                    : StartDevice(devargs.driver(), port_id_);
   if (error != 0 && is_memif_client) {
     return absl::UnavailableError(
         error == -ECONNREFUSED
