@@ -176,10 +176,11 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
   }
   if (!settings->capture.empty()) {
     absl::StatusOr<std::unique_ptr<io::CaptureFile>> capture =
-        io::CaptureFile::Open(settings->capture, engine::DeviceEpochNs());
+        io::CaptureFile::Open(settings->capture, engine::DeviceEpochNs(), StartWithoutSignals);
     if (!capture.ok()) return capture.status();
     opened->capture_ = settings->device.capture = *std::move(capture);
   }
+  settings->device.start_thread = StartWithoutSignals;
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(settings->device);
   if (!device.ok()) return device.status();
   opened->device_ = *std::move(device);

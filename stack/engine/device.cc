@@ -181,7 +181,8 @@ absl::Status Device::BuildLinkChain(WorkerPort& port) {
     // A VLAN tag more than the IP packet needs: the kernel's VLAN devices may stand on the tap.
     constexpr uint16_t kEthernetAndTag = 18;
     auto path = kernel::ExceptionPath::Start(link, tap_->fd(),
-                                             static_cast<uint16_t>(port_->mtu() + kEthernetAndTag));
+                                             static_cast<uint16_t>(port_->mtu() + kEthernetAndTag),
+                                             options_.start_thread);
     if (!path.ok()) return path.status();
     port.exception_path = *std::move(path);
     link = port.exception_path.get();

@@ -41,6 +41,8 @@ struct DeviceOptions {
   // port. All packets that are not RoCE pass between the port and the kernel, and the kernel
   // resolves neighbours. Empty: no tap; the port answers ARP, neighbour discovery and ping itself.
   std::string kernel_path;
+  // Starts the thread of the kernel path; null: std::thread does.
+  kernel::ExceptionPath::StartThread start_thread = nullptr;
   // DPDK devargs; see io::PortOptions. Ignored by OpenPair().
   std::string port;
   std::optional<MacAddress> mac;  // replaces the port's own MAC address

@@ -24,7 +24,8 @@ bool IsRoce(const rte_mbuf* frame) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ExceptionPath>> ExceptionPath::Start(io::Link* port, int tap,
-                                                                    uint16_t frame_bytes) {
+                                                                    uint16_t frame_bytes,
+                                                                    const StartThread& start) {
   static std::atomic<unsigned> count{0};
   const std::string name = absl::StrCat("kpath", count++);
   std::unique_ptr<ExceptionPath> path(new ExceptionPath(port, tap));
@@ -40,7 +41,8 @@ absl::StatusOr<std::unique_ptr<ExceptionPath>> ExceptionPath::Start(io::Link* po
         absl::StrCat("kernel path: DPDK has no memory for its buffers (", rte_strerror(rte_errno),
                      "); give it more (--memory)"));
   }
-  path->thread_ = std::thread([raw = path.get()] { raw->Run(); });
+  const auto run = [raw = path.get()] { raw->Run(); };
+  path->thread_ = start ? start(run) : std::thread(run);
   return path;
 }
 
