@@ -336,6 +336,12 @@ Gid Device::gid() const {
   return interface.QueryGid(0).value_or(Gid{});
 }
 
+absl::Status Device::CheckInterface() const {
+  absl::Status status = port_->CheckInterface();
+  if (status.ok() && tap_ != nullptr) status = tap_->CheckInterface();
+  return status;
+}
+
 absl::Status Device::JoinMulticast(const Gid& group, uint16_t vlan) {
   transport::PollContext context = worker().poll_context();
   return worker_ports_[0]->interface->JoinMulticast(group, context, vlan);

@@ -101,6 +101,9 @@ class Device {
   Worker& worker(uint32_t index = 0) { return *worker_ports_[index]->worker; }
   uint32_t workers() const { return static_cast<uint32_t>(worker_ports_.size()); }
   io::Port& port() { return *port_; }
+  // Returns Unavailable if the port's interface or device or the kernel path's tap no longer exists
+  // (io::Port::CheckInterface()). For a control thread, at any time.
+  absl::Status CheckInterface() const;
   // What this process has of the interface that it shares with others; null without a netdev.
   kernel::InterfaceClaims* claims() { return claims_.get(); }
   // The interface of a worker. Only for that worker's core.

@@ -112,6 +112,8 @@ void ExceptionPath::Run() {
         .tv_nsec = static_cast<long>(quiet_rounds < kBusyRounds ? kBusySleepNs : kIdleSleepNs)};
     pollfd tap{.fd = tap_, .events = POLLIN, .revents = 0};
     (void)ppoll(&tap, 1, &sleep, nullptr);
+    // The tap was deleted: it is always ready, and has nothing.
+    if ((tap.revents & POLLERR) != 0) (void)nanosleep(&sleep, nullptr);
   }
 }
 

@@ -1,10 +1,12 @@
 #include "stack/kernel/exception_path.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <deque>
 #include <vector>
 
@@ -130,6 +132,22 @@ TEST_F(ExceptionPathTest, FramesQueuedForTheKernelAreBounded) {
   EXPECT_EQ(path_->counters().to_kernel, ExceptionPath::kToKernelFrames - 1);
   EXPECT_EQ(path_->counters().to_kernel_dropped, 11u);
   EXPECT_EQ(io::FramesInUse() - in_use_before_, ExceptionPath::kToKernelFrames - 1);
+}
+
+TEST_F(ExceptionPathTest, TheThreadSleepsIfTheTapIsDeleted) {
+  // As that of a deleted tap: no interface belongs to it.
+  const int tap = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (tap < 0) GTEST_SKIP() << "needs /dev/net/tun";
+  path_->Stop();
+  path_ = ExceptionPath::Start(&port_, tap, 2000).value();
+  const std::clock_t before = std::clock();
+  usleep(500'000);
+  EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 10);
+  port_.incoming = {Arp(1)};
+  Poll();
+  while (io::FramesInUse() != in_use_before_) usleep(100);  // what cannot be delivered is freed
+  path_->Stop();
+  close(tap);
 }
 
 }  // namespace
