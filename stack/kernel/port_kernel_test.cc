@@ -163,6 +163,37 @@ TEST_F(InterfaceTest, KeepsItsNeighboursWhenAPortOpens) {
   }
 }
 
+TEST_F(InterfaceTest, IsPromiscuousOnlyWhileAPortIsOpen) {
+  const auto has = [](const char* what) {
+    return Shell(std::string("ip -d link show plxown | grep '") + what + "'");
+  };
+  for (const char* driver : {"net_af_packet0", "net_af_xdp0"}) {
+    SCOPED_TRACE(driver);
+    io::PortOptions options = Options();
+    options.devargs = std::string(driver) + ",iface=plxown";
+    absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(options);
+    if (absl::IsInternal(port.status()) && driver == std::string("net_af_xdp0")) continue;
+    ASSERT_TRUE(port.ok()) << port.status();
+    EXPECT_TRUE(has("promiscuity 1"));
+    EXPECT_FALSE(has("PROMISC"));
+    (*port)->Close();
+    EXPECT_TRUE(has("promiscuity 0"));
+  }
+}
+
+TEST_F(InterfaceTest, StaysPromiscuousIfItWas) {
+  ASSERT_TRUE(Shell("ip link set plxown promisc on"));
+  for (const bool promiscuous : {false, true}) {
+    io::PortOptions options = Options();
+    options.promiscuous = promiscuous;
+    absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(options);
+    ASSERT_TRUE(port.ok()) << port.status();
+    EXPECT_TRUE(Shell("ip link show plxown | grep PROMISC"));
+    (*port)->Close();
+    EXPECT_TRUE(Shell("ip link show plxown | grep PROMISC"));
+  }
+}
+
 class VethTest : public PortKernelTest {
  protected:
   void SetUp() override {
