@@ -2,12 +2,14 @@
 // network namespace of its own (tag block-network).
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <rte_mbuf.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -130,6 +132,17 @@ class PortKernelTest : public ::testing::Test {
   }
 };
 
+// Of this thread.
+bool SetCapability(unsigned bit, bool on) {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct sets[2];
+  if (syscall(SYS_capget, &header, sets) != 0) return false;
+  uint32_t& effective = sets[bit / 32].effective;
+  const uint32_t mask = 1u << bit % 32;
+  effective = on ? effective | mask : effective & ~mask;
+  return syscall(SYS_capset, &header, sets) == 0;
+}
+
 // An interface without a peer, which exists where a veth cannot.
 class InterfaceTest : public PortKernelTest {
  protected:
@@ -161,6 +174,19 @@ TEST_F(InterfaceTest, KeepsItsNeighboursWhenAPortOpens) {
           << family;
     }
   }
+}
+
+TEST_F(InterfaceTest, APortOpensWhateverTheLimitOfLockedMemory) {
+  (void)io::PoolForTest();
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+  const rlimit least{.rlim_cur = 65536, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &least), 0);
+  ASSERT_TRUE(SetCapability(CAP_IPC_LOCK, false));
+  const absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
+  EXPECT_TRUE(port.ok()) << port.status();
+  (void)SetCapability(CAP_IPC_LOCK, true);  // which it may never have been
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &before), 0);
 }
 
 TEST_F(InterfaceTest, IsPromiscuousOnlyWhileAPortIsOpen) {

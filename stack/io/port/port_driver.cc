@@ -6,6 +6,7 @@
 #include <rte_ethdev.h>
 #include <rte_interrupts.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -308,6 +309,17 @@ extern "C" int __wrap_setsockopt(int fd, int level, int option, const void* valu
     group->number = static_cast<uint16_t>(wanted);
   }
   return result;
+}
+
+// Stands for mmap64() in all that is linked with this library (--wrap in BUILD.bazel), as
+// ProbeDevice() says. The driver wants rings locked, and the kernel would refuse what exceeds the
+// limit although it locks nothing of them.
+extern "C" void* __real_mmap64(void* address, size_t length, int protection, int flags, int fd,
+                               off64_t offset);
+extern "C" void* __wrap_mmap64(void* address, size_t length, int protection, int flags, int fd,
+                               off64_t offset) {
+  if (pollux::io::probed_group != nullptr && fd >= 0) flags &= ~MAP_LOCKED;
+  return __real_mmap64(address, length, protection, flags, fd, offset);
 }
 
 // Stands for ioctl() in all that is linked with this library (--wrap in BUILD.bazel), as

@@ -35,7 +35,8 @@ bool NeedsInterface(Driver driver);
 
 // As rte_dev_probe(). Each port over packet sockets gets a fan-out group of its own: the driver
 // derives the group's number from process ID and interface, and processes of two containers may
-// have the same.
+// have the same. Rings are not subject to the limit of locked memory (RLIMIT_MEMLOCK): their memory
+// is the kernel's, and is never swapped out.
 int ProbeDevice(const Devargs& devargs);
 
 // As rte_eth_dev_start(), but leaves address and flags of a kernel's interface as they are. DPDK
