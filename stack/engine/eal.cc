@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "stack/engine/runtime_directory.h"
+#include "stack/engine/telemetry_socket.h"
 #include "stack/io/port/devargs.h"
 
 namespace pollux::engine {
@@ -116,6 +117,7 @@ absl::Status Start(const EalOptions& options) {
                                    "--lcores", absl::StrCat("0@(", absl::StrJoin(*cpus, ","), ")"),
                                    "-m",       absl::StrCat(options.memory_mib)};
   const Files files = PrepareFiles(options);
+  if (files.telemetry) GuardTelemetrySocketFrom(files.prefix);
   args.insert(args.end(), {"--file-prefix", files.prefix});
   if (!files.telemetry) args.emplace_back("--no-telemetry");
   if (*huge_pages) {
@@ -141,6 +143,7 @@ absl::Status Start(const EalOptions& options) {
   const bool started = rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
   const int error = rte_errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (files.telemetry) GuardTelemetrySocketTo();
   // Made by EAL all the same, and of no use.
   if (!files.telemetry) rmdir(absl::StrCat(RuntimeDirectory(), "/", files.prefix).c_str());
   // What EAL cannot name is allowed all the same.

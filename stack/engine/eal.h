@@ -22,7 +22,8 @@ struct EalOptions {
   // The devargs of the ports that will be opened. EAL must know PCI devices before it starts: they
   // decide whether it uses physical addresses. Without any, it does not scan the PCI bus.
   std::vector<std::string> ports;
-  // Start DPDK telemetry, if possible: see TelemetryStatus().
+  // Start DPDK telemetry, if possible: see TelemetryStatus(). Its socket exists until this process
+  // ends by exit(3); forked children that exit leave it in place.
   bool telemetry = false;
   std::string file_prefix;  // names the telemetry directory; empty: kFilePrefix and the process ID
 };

@@ -6,11 +6,16 @@
 #include <rte_mempool.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "stack/engine/runtime_directory.h"
 
 namespace pollux::engine {
 namespace {
@@ -31,6 +36,28 @@ TEST(EalTest, StartsOnceAndKeepsTheAffinityOfTheThread) {
                                          nullptr, SOCKET_ID_ANY, 0);
   ASSERT_NE(pool, nullptr);
   rte_mempool_free(pool);
+}
+
+TEST(EalTest, AForkedChildThatExitsKeepsTheTelemetrySocket) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's heap may stay locked in a child of a process with threads";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  char base[] = "/tmp/plxXXXXXX";
+  if (getenv("RUNTIME_DIRECTORY") == nullptr) {  // otherwise in the death test's own process
+    ASSERT_NE(mkdtemp(base), nullptr);
+    setenv("RUNTIME_DIRECTORY", base, 1);
+  }
+  const auto start_and_fork = [] {
+    if (!InitEal({.telemetry = true, .file_prefix = "forks"}).ok()) _exit(1);
+    const pid_t child = fork();
+    if (child == 0) exit(0);
+    waitpid(child, nullptr, 0);
+    exit(std::filesystem::exists(RuntimeDirectory() + "/forks/" + kTelemetrySocket) ? 0 : 2);
+  };
+  EXPECT_EXIT(start_and_fork(), testing::ExitedWithCode(0), "");
+  unsetenv("RUNTIME_DIRECTORY");
+  std::filesystem::remove_all(base);
 }
 
 // Whoever connects to a memif port or to telemetry and closes at once would end the process.
