@@ -6,7 +6,8 @@
 namespace pollux::compat {
 
 // Marks the calling thread as one of the libraries' own during the object's lifetime. At most
-// kMaxOwnThreads are recorded; a process has two. DPDK's threads are recognised by their names.
+// kMaxOwnThreads are recorded; a process has at most four. DPDK's threads are recognised by their
+// names.
 inline constexpr int kMaxOwnThreads = 8;
 class OwnThread {
  public:

@@ -30,9 +30,9 @@
 #include "compat/process/supervisor.h"
 #include "compat/process/termination_signals.h"
 #include "compat/runtime/cm_id_base.h"
-#include "compat/runtime/telemetry_socket.h"
 #include "stack/engine/polling/progress_policy.h"
 #include "stack/engine/polling/spin_then_sleep_backoff.h"
+#include "stack/engine/telemetry_socket.h"
 #include "stack/io/port/devargs.h"
 #include "stack/wire/roce_packet.h"
 
@@ -146,7 +146,7 @@ absl::StatusOr<Runtime*> Runtime::Get() {
   LeaveBeforeEndingSignals(
       [] {
         EndOnce();
-        RemoveTelemetrySocket();
+        engine::RemoveTelemetrySocket();
       },
       InCall);
   return runtime;
@@ -156,11 +156,9 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
   const char* text = std::getenv(kSettingsVariable);
   absl::StatusOr<Settings> settings = Settings::Parse(text == nullptr ? "" : text);
   if (!settings.ok()) return settings.status();
-  if (settings->eal.telemetry) GuardTelemetrySocketFrom(settings->eal.file_prefix);
   settings->eal.ports = {settings->device.port};
   if (absl::Status status = StartEal(settings->eal); !status.ok()) return status;
   if (settings->eal.telemetry) {
-    GuardTelemetrySocketTo();
     if (const absl::Status status = engine::TelemetryStatus(); !status.ok()) {
       static LogOnce log_once;
       log_once(absl::Status(status.code(),
@@ -176,10 +174,11 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
   }
   if (!settings->capture.empty()) {
     absl::StatusOr<std::unique_ptr<io::CaptureFile>> capture =
-        io::CaptureFile::Open(settings->capture, engine::DeviceEpochNs());
+        io::CaptureFile::Open(settings->capture, engine::DeviceEpochNs(), StartWithoutSignals);
     if (!capture.ok()) return capture.status();
     opened->capture_ = settings->device.capture = *std::move(capture);
   }
+  settings->device.start_thread = StartWithoutSignals;
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(settings->device);
   if (!device.ok()) return device.status();
   opened->device_ = *std::move(device);

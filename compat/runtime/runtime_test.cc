@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <set>
 #include <string>
@@ -18,6 +21,7 @@
 
 #include "stack/engine/polling/clock.h"
 #include "stack/engine/runtime_directory.h"
+#include "stack/io/own_network_for_test.h"
 
 namespace pollux::compat {
 namespace {
@@ -25,6 +29,24 @@ namespace {
 constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\nfile-prefix=runtime\n";
 constexpr int kChildren = 20;
 constexpr unsigned kTimeoutS = 60;  // of a child that waits for what its parent alone has
+constexpr int kTakesSignals = 2;
+
+// LeakSanitizer does not work once the main thread has ended.
+bool main_thread_has_ended = false;
+
+// Whether all threads of this process but the calling one block the signal.
+bool OthersBlock(int signal) {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(gettid())) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.rfind("SigBlk:\t", 0) != 0) continue;
+      const uint64_t blocked = std::stoull(line.substr(8), nullptr, 16);
+      if ((blocked & uint64_t{1} << (signal - 1)) == 0) return false;
+    }
+  }
+  return true;
+}
 
 class RuntimeTest : public testing::Test {
  protected:
@@ -240,5 +262,32 @@ TEST(Runtime, LogsWhyThereIsNoTelemetry) {
               "pollux: no telemetry, `pollux stat` will not find this process: ");
 }
 
+// The threads of the capture and, with the right to a tap, of the kernel path included.
+TEST(Runtime, ItsThreadsTakeNoSignalsAndLetTheProgramEnd) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "TSan has a thread of its own";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto open_and_end = [] {
+    std::string settings = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\ncapture=/dev/null\n";
+    if (access("/dev/net/tun", R_OK | W_OK) == 0 && io::EnterOwnNetwork()) {
+      settings += "kernel-path=plxruntime\n";
+    }
+    setenv(kSettingsVariable, settings.c_str(), 1);
+    int count = 0;
+    ibv_free_device_list(ibv_get_device_list(&count));
+    if (count != 1) _exit(1);
+    if (!OthersBlock(SIGUSR1)) _exit(kTakesSignals);
+    alarm(kTimeoutS);
+    main_thread_has_ended = true;
+    pthread_exit(nullptr);
+  };
+  EXPECT_EXIT(open_and_end(), testing::ExitedWithCode(0), "");
+}
+
 }  // namespace
 }  // namespace pollux::compat
+
+// sanitizer/lsan_interface.h asks it at the end of a process.
+extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off();
+extern "C" int __lsan_is_turned_off() { return pollux::compat::main_thread_has_ended; }

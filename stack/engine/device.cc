@@ -181,7 +181,8 @@ absl::Status Device::BuildLinkChain(WorkerPort& port) {
     // A VLAN tag more than the IP packet needs: the kernel's VLAN devices may stand on the tap.
     constexpr uint16_t kEthernetAndTag = 18;
     auto path = kernel::ExceptionPath::Start(link, tap_->fd(),
-                                             static_cast<uint16_t>(port_->mtu() + kEthernetAndTag));
+                                             static_cast<uint16_t>(port_->mtu() + kEthernetAndTag),
+                                             options_.start_thread);
     if (!path.ok()) return path.status();
     port.exception_path = *std::move(path);
     link = port.exception_path.get();
@@ -333,6 +334,12 @@ Gid Device::gid() const {
     if (gid.ok() && !gid->IsLinkLocal()) return *gid;
   }
   return interface.QueryGid(0).value_or(Gid{});
+}
+
+absl::Status Device::CheckInterface() const {
+  absl::Status status = port_->CheckInterface();
+  if (status.ok() && tap_ != nullptr) status = tap_->CheckInterface();
+  return status;
 }
 
 absl::Status Device::JoinMulticast(const Gid& group, uint16_t vlan) {

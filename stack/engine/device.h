@@ -41,6 +41,8 @@ struct DeviceOptions {
   // port. All packets that are not RoCE pass between the port and the kernel, and the kernel
   // resolves neighbours. Empty: no tap; the port answers ARP, neighbour discovery and ping itself.
   std::string kernel_path;
+  // Starts the thread of the kernel path; null: std::thread does.
+  kernel::ExceptionPath::StartThread start_thread = nullptr;
   // DPDK devargs; see io::PortOptions. Ignored by OpenPair().
   std::string port;
   std::optional<MacAddress> mac;  // replaces the port's own MAC address
@@ -99,6 +101,9 @@ class Device {
   Worker& worker(uint32_t index = 0) { return *worker_ports_[index]->worker; }
   uint32_t workers() const { return static_cast<uint32_t>(worker_ports_.size()); }
   io::Port& port() { return *port_; }
+  // Returns Unavailable if the port's interface or device or the kernel path's tap no longer exists
+  // (io::Port::CheckInterface()). For a control thread, at any time.
+  absl::Status CheckInterface() const;
   // What this process has of the interface that it shares with others; null without a netdev.
   kernel::InterfaceClaims* claims() { return claims_.get(); }
   // The interface of a worker. Only for that worker's core.

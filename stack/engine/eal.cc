@@ -4,9 +4,11 @@
 #include <rte_errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
@@ -18,28 +20,51 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "stack/engine/runtime_directory.h"
+#include "stack/engine/telemetry_socket.h"
 #include "stack/io/port/devargs.h"
 
 namespace pollux::engine {
 namespace {
 
-// Free huge pages of the page size with most free memory: EAL takes its memory from any of them.
-uint64_t FreeHugePageMib() {
-  uint64_t most = 0;
+struct HugePageMemory {
+  uint64_t page_kib = 0;
+  uint64_t free_mib = 0;
+};
+
+// Of the page size with most free memory: EAL takes its memory from any of them. What other
+// processes have reserved is not free, though they have not touched it yet.
+HugePageMemory FreeHugePages() {
+  HugePageMemory most;
   std::error_code error;
   const std::filesystem::directory_iterator sizes("/sys/kernel/mm/hugepages", error);
-  if (error) return 0;
+  if (error) return most;
   for (const auto& size : sizes) {
     // "hugepages-2048kB"
     const std::string name = size.path().filename();
     const size_t dash = name.find('-');
     if (dash == std::string::npos) continue;
     const uint64_t page_kib = std::strtoull(name.c_str() + dash + 1, nullptr, 10);
-    uint64_t free_pages = 0;
+    uint64_t free_pages = 0, reserved_pages = 0;
     std::ifstream(size.path() / "free_hugepages") >> free_pages;
-    most = std::max(most, free_pages * page_kib / 1024);
+    std::ifstream(size.path() / "resv_hugepages") >> reserved_pages;
+    const uint64_t free_mib = (free_pages - std::min(free_pages, reserved_pages)) * page_kib / 1024;
+    if (free_mib > most.free_mib) most = {page_kib, free_mib};
   }
   return most;
+}
+
+// Whether this process gets so much memory of these pages, which its control group may forbid: EAL
+// would not start, and cannot be started again without huge pages. Linux before 5.14 does not tell.
+bool CanUse(const HugePageMemory& pages, uint64_t memory_mib) {
+  const uint64_t page_bytes = pages.page_kib << 10;
+  const uint64_t bytes = ((memory_mib << 20) + page_bytes - 1) / page_bytes * page_bytes;
+  const int size = std::countr_zero(page_bytes) << MAP_HUGE_SHIFT;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | size, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  const bool populated = madvise(memory, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+  munmap(memory, bytes);
+  return populated;
 }
 
 constexpr char kSysCpus[] = "/sys/devices/system/cpu";
@@ -49,13 +74,20 @@ std::string CpuPath(int cpu) { return absl::StrFormat("%s/cpu%d/topology/core_id
 
 absl::StatusOr<bool> ChooseHugePages(const EalOptions& options) {
   if (options.huge_pages == EalOptions::HugePages::kNever) return false;
-  const uint64_t free_mib = FreeHugePageMib();
-  if (free_mib >= options.memory_mib) return true;
+  const HugePageMemory pages = FreeHugePages();
+  const bool enough = pages.free_mib >= options.memory_mib;
+  if (enough && CanUse(pages, options.memory_mib)) return true;
   if (options.huge_pages == EalOptions::HugePages::kAuto) return false;
+  if (enough) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("huge pages requested: %u MiB are free, but this process may not use %u "
+                        "MiB of them; see its control group's limit (hugetlb) or run without",
+                        pages.free_mib, options.memory_mib));
+  }
   return absl::FailedPreconditionError(absl::StrFormat(
       "huge pages requested: %u MiB needed, %u MiB free; reserve more (sysctl vm.nr_hugepages=%u) "
       "or run without",
-      options.memory_mib, free_mib, (options.memory_mib + 1) / 2));
+      options.memory_mib, pages.free_mib, (options.memory_mib + 1) / 2));
 }
 
 // The CPUs this thread may run on that EAL can know: it reads sysfs, and counts to RTE_MAX_LCORE.
@@ -116,6 +148,7 @@ absl::Status Start(const EalOptions& options) {
                                    "--lcores", absl::StrCat("0@(", absl::StrJoin(*cpus, ","), ")"),
                                    "-m",       absl::StrCat(options.memory_mib)};
   const Files files = PrepareFiles(options);
+  if (files.telemetry) GuardTelemetrySocketFrom(files.prefix);
   args.insert(args.end(), {"--file-prefix", files.prefix});
   if (!files.telemetry) args.emplace_back("--no-telemetry");
   if (*huge_pages) {
@@ -134,13 +167,19 @@ absl::Status Start(const EalOptions& options) {
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
   // EAL's threads inherit what is blocked. They write to sockets of memif and telemetry, and
-  // SIGPIPE would let whoever is at the other end of one end this process by closing it.
+  // SIGPIPE would let whoever is at the other end of one end this process by closing it. A signal
+  // that an instruction raises ends the process if it is blocked, and EAL handles SIGBUS while it
+  // takes huge pages.
   sigset_t all, before;
   sigfillset(&all);
+  for (const int raised : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS}) {
+    sigdelset(&all, raised);
+  }
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const bool started = rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
   const int error = rte_errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (files.telemetry) GuardTelemetrySocketTo();
   // Made by EAL all the same, and of no use.
   if (!files.telemetry) rmdir(absl::StrCat(RuntimeDirectory(), "/", files.prefix).c_str());
   // What EAL cannot name is allowed all the same.

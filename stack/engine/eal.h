@@ -11,9 +11,9 @@ namespace pollux::engine {
 
 struct EalOptions {
   enum class HugePages {
-    kAuto,    // if enough are free
+    kAuto,    // if enough are free and this process may use them
     kNever,   // ordinary memory: needs neither root nor configuration
-    kAlways,  // FailedPrecondition if too few are free
+    kAlways,  // FailedPrecondition if too few are free or this process may not use them
   };
   HugePages huge_pages = HugePages::kAuto;
   // In MiB, for packet buffers (10 MiB per worker) and rings. At 4 KiB a page, 48 bytes of each
@@ -22,16 +22,17 @@ struct EalOptions {
   // The devargs of the ports that will be opened. EAL must know PCI devices before it starts: they
   // decide whether it uses physical addresses. Without any, it does not scan the PCI bus.
   std::vector<std::string> ports;
-  // Start DPDK telemetry, if possible: see TelemetryStatus().
+  // Start DPDK telemetry, if possible: see TelemetryStatus(). Its socket exists until this process
+  // ends by exit(3); forked children that exit leave it in place.
   bool telemetry = false;
   std::string file_prefix;  // names the telemetry directory; empty: kFilePrefix and the process ID
 };
 
 // Starts EAL. The calling thread keeps its CPU affinity; no other thread polls, and EAL's threads
-// handle no signals. A second call returns the result of the first, whatever its options are, since
-// EAL cannot be started twice. Error messages contain the request and EAL's answer. DPDK logs to
-// standard error from level "critical" up: its "error" messages either repeat the returned status
-// or are harmless.
+// handle no signals but those that they raise themselves (SIGSEGV, SIGBUS and others). A second
+// call returns the result of the first, whatever its options are, since EAL cannot be started
+// twice. Error messages contain the request and EAL's answer. DPDK logs to standard error from
+// level "critical" up: its "error" messages either repeat the returned status or are harmless.
 absl::Status InitEal(const EalOptions& options = {});
 
 // OK, or the reason why telemetry is off although it was requested and InitEal() succeeded.

@@ -6,11 +6,17 @@
 #include <rte_mempool.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "stack/engine/runtime_directory.h"
 
 namespace pollux::engine {
 namespace {
@@ -33,8 +39,47 @@ TEST(EalTest, StartsOnceAndKeepsTheAffinityOfTheThread) {
   rte_mempool_free(pool);
 }
 
+TEST(EalTest, HugePagesThatOthersHaveReservedAreNotUsed) {
+  const std::filesystem::path pages = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+  size_t free_pages = 0, reserved_pages = 0;
+  std::ifstream(pages / "free_hugepages") >> free_pages;
+  std::ifstream(pages / "resv_hugepages") >> reserved_pages;
+  constexpr size_t kPageBytes = 2 << 20;
+  if (free_pages - reserved_pages < EalOptions().memory_mib / 2) GTEST_SKIP() << "needs huge pages";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto reserve_and_start = [&] {
+    const size_t bytes = (free_pages - reserved_pages) * kPageBytes;
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | 21 << MAP_HUGE_SHIFT;
+    if (mmap(nullptr, bytes, PROT_READ, kFlags, -1, 0) == MAP_FAILED) _exit(2);
+    _exit(InitEal().ok() ? 0 : 1);
+  };
+  EXPECT_EXIT(reserve_and_start(), testing::ExitedWithCode(0), "");
+}
+
+TEST(EalTest, AForkedChildThatExitsKeepsTheTelemetrySocket) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's heap may stay locked in a child of a process with threads";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  char base[] = "/tmp/plxXXXXXX";
+  if (getenv("RUNTIME_DIRECTORY") == nullptr) {  // otherwise in the death test's own process
+    ASSERT_NE(mkdtemp(base), nullptr);
+    setenv("RUNTIME_DIRECTORY", base, 1);
+  }
+  const auto start_and_fork = [] {
+    if (!InitEal({.telemetry = true, .file_prefix = "forks"}).ok()) _exit(1);
+    const pid_t child = fork();
+    if (child == 0) exit(0);
+    waitpid(child, nullptr, 0);
+    exit(std::filesystem::exists(RuntimeDirectory() + "/forks/" + kTelemetrySocket) ? 0 : 2);
+  };
+  EXPECT_EXIT(start_and_fork(), testing::ExitedWithCode(0), "");
+  unsetenv("RUNTIME_DIRECTORY");
+  std::filesystem::remove_all(base);
+}
+
 // Whoever connects to a memif port or to telemetry and closes at once would end the process.
-TEST(EalTest, ItsThreadsBlockAllSignals) {
+TEST(EalTest, ItsThreadsBlockAllSignalsThatTheyDoNotRaise) {
   ASSERT_TRUE(InitEal().ok());
   int threads = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -47,6 +92,9 @@ TEST(EalTest, ItsThreadsBlockAllSignals) {
       const uint64_t blocked = std::stoull(line.substr(8), nullptr, 16);
       for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) {
         EXPECT_NE(blocked & (uint64_t{1} << (number - 1)), 0u) << name << ", " << number;
+      }
+      for (const int number : {SIGBUS, SIGSEGV}) {
+        EXPECT_EQ(blocked & (uint64_t{1} << (number - 1)), 0u) << name << ", " << number;
       }
     }
   }

@@ -24,6 +24,9 @@ namespace fs = std::filesystem;
 // Room for ":12" behind the socket's name.
 constexpr size_t kSuffixBytes = 3;
 
+// The process that made the directory: a child inherits the handler.
+pid_t owner = 0;
+
 std::string& DirectoryToRemove() {
   static auto* const directory = new std::string();
   return *directory;
@@ -32,7 +35,7 @@ std::string& DirectoryToRemove() {
 // DPDK removes its sockets in a handler of its own, which runs before this one.
 void RemoveOwnDirectory() {
   const std::string& directory = DirectoryToRemove();
-  if (!directory.empty()) rmdir(directory.c_str());
+  if (!directory.empty() && owner == getpid()) rmdir(directory.c_str());
 }
 
 // Has no effect on what is one user's alone, and tells Pollux's directories, whatever their names,
@@ -145,6 +148,7 @@ absl::Status MakeRuntimeDirectory(const std::string& file_prefix) {
   }
   if (DirectoryToRemove().empty()) std::atexit(&RemoveOwnDirectory);
   DirectoryToRemove() = own;
+  owner = getpid();
   return absl::OkStatus();
 }
 

@@ -6,8 +6,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -63,6 +65,21 @@ TEST_F(RuntimeDirectoryTest, IsCreatedEmpty) {
   ASSERT_TRUE(MakeRuntimeDirectory("pollux-1").ok());
   EXPECT_TRUE(fs::is_empty(base_ / "dpdk/pollux-1"));
   EXPECT_TRUE(MakeRuntimeDirectory("pollux-1").ok()) << "there already";
+}
+
+TEST_F(RuntimeDirectoryTest, IsRemovedOnlyByTheProcessThatMadeIt) {
+  const auto run = [](auto&& body) {
+    const pid_t process = fork();
+    if (process == 0) body();
+    waitpid(process, nullptr, 0);
+  };
+  run([&] {
+    (void)MakeRuntimeDirectory("pollux-1");
+    run([] { std::exit(0); });
+    std::exit(Exists("pollux-1") && mkdir((base_ / "kept").c_str(), 0700) == 0 ? 0 : 1);
+  });
+  EXPECT_TRUE(fs::exists(base_ / "kept")) << "a child has removed it";
+  EXPECT_FALSE(Exists("pollux-1"));
 }
 
 TEST_F(RuntimeDirectoryTest, ADirectoryThatCannotBeCreatedIsAnError) {

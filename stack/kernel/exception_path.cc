@@ -1,17 +1,22 @@
 #include "stack/kernel/exception_path.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <rte_errno.h>
+#include <rte_ip.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <ctime>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "stack/base/byte_order.h"
 #include "stack/io/link/mbuf_ring.h"
+#include "stack/wire/ethernet.h"
 #include "stack/wire/roce_packet.h"
 
 namespace pollux::kernel {
@@ -21,10 +26,56 @@ bool IsRoce(const rte_mbuf* frame) {
   return wire::IsRoceFrame(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len);
 }
 
+// `sum` computes the checksum of the packet while its field is 0.
+template <class Sum>
+void CompleteField(uint8_t protocol, uint8_t* packet, size_t length, uint16_t pseudo_header,
+                   const Sum& sum) {
+  const bool tcp = protocol == IPPROTO_TCP;
+  if ((!tcp && protocol != IPPROTO_UDP) || length < (tcp ? 20u : 8u)) return;
+  uint8_t* const field = packet + (tcp ? 16 : 6);
+  uint16_t value;
+  std::memcpy(&value, field, sizeof value);
+  if (value != pseudo_header) return;
+  std::memset(field, 0, sizeof value);
+  value = sum(packet);
+  std::memcpy(field, &value, sizeof value);
+}
+
+// A kernel on this host that leaves TCP's and UDP's checksums to the NIC (at the other end of a
+// veth, for example) writes only the sum of the pseudo-header. The tap's kernel would drop such
+// packets. A valid checksum of the same value stays as it is.
+void CompleteChecksum(uint8_t* frame, size_t length) {
+  constexpr size_t kTagged = wire::kEthernetBytes + wire::kVlanTagBytes;
+  if (length < kTagged) return;
+  size_t at = wire::kEthernetBytes;
+  if (LoadBe16(frame + at - 2) == wire::kEtherTypeVlan) at = kTagged;
+  const uint16_t type = LoadBe16(frame + at - 2);
+  uint8_t* const packet = frame + at;
+  length -= at;
+  if (type == wire::kEtherTypeIpv4 && length >= sizeof(rte_ipv4_hdr)) {
+    const auto* const ip = reinterpret_cast<const rte_ipv4_hdr*>(packet);
+    const size_t header = rte_ipv4_hdr_len(ip), total = LoadBe16(packet + 2);
+    constexpr uint16_t kFragment = RTE_IPV4_HDR_MF_FLAG | RTE_IPV4_HDR_OFFSET_MASK;
+    if (header < sizeof(rte_ipv4_hdr) || header > total || total > length ||
+        (rte_be_to_cpu_16(ip->fragment_offset) & kFragment) != 0) {
+      return;
+    }
+    CompleteField(ip->next_proto_id, packet + header, total - header, rte_ipv4_phdr_cksum(ip, 0),
+                  [ip](const void* inner) { return rte_ipv4_udptcp_cksum(ip, inner); });
+  } else if (type == wire::kEtherTypeIpv6 && length >= sizeof(rte_ipv6_hdr)) {
+    const auto* const ip = reinterpret_cast<const rte_ipv6_hdr*>(packet);
+    const size_t payload = rte_be_to_cpu_16(ip->payload_len);
+    if (payload > length - sizeof *ip) return;
+    CompleteField(ip->proto, packet + sizeof *ip, payload, rte_ipv6_phdr_cksum(ip, 0),
+                  [ip](const void* inner) { return rte_ipv6_udptcp_cksum(ip, inner); });
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ExceptionPath>> ExceptionPath::Start(io::Link* port, int tap,
-                                                                    uint16_t frame_bytes) {
+                                                                    uint16_t frame_bytes,
+                                                                    const StartThread& start) {
   static std::atomic<unsigned> count{0};
   const std::string name = absl::StrCat("kpath", count++);
   std::unique_ptr<ExceptionPath> path(new ExceptionPath(port, tap));
@@ -40,7 +91,8 @@ absl::StatusOr<std::unique_ptr<ExceptionPath>> ExceptionPath::Start(io::Link* po
         absl::StrCat("kernel path: DPDK has no memory for its buffers (", rte_strerror(rte_errno),
                      "); give it more (--memory)"));
   }
-  path->thread_ = std::thread([raw = path.get()] { raw->Run(); });
+  const auto run = [raw = path.get()] { raw->Run(); };
+  path->thread_ = start ? start(run) : std::thread(run);
   return path;
 }
 
@@ -110,6 +162,8 @@ void ExceptionPath::Run() {
         .tv_nsec = static_cast<long>(quiet_rounds < kBusyRounds ? kBusySleepNs : kIdleSleepNs)};
     pollfd tap{.fd = tap_, .events = POLLIN, .revents = 0};
     (void)ppoll(&tap, 1, &sleep, nullptr);
+    // The tap was deleted: it is always ready, and has nothing.
+    if ((tap.revents & POLLERR) != 0) (void)nanosleep(&sleep, nullptr);
   }
 }
 
@@ -119,9 +173,9 @@ bool ExceptionPath::WriteToTap() {
       rte_ring_sc_dequeue_burst(to_kernel_, reinterpret_cast<void**>(frames), kBurst, nullptr);
   for (unsigned i = 0; i < count; ++i) {
     // What the kernel refuses (an interface that is down) is lost, as on a wire.
-    if (frames[i]->nb_segs == 1) {
-      (void)!write(tap_, rte_pktmbuf_mtod(frames[i], void*), frames[i]->data_len);
-    }
+    if (frames[i]->nb_segs != 1) continue;
+    CompleteChecksum(rte_pktmbuf_mtod(frames[i], uint8_t*), frames[i]->data_len);
+    (void)!write(tap_, rte_pktmbuf_mtod(frames[i], void*), frames[i]->data_len);
   }
   if (count > 0) rte_pktmbuf_free_bulk(frames, count);
   return count > 0;

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -34,10 +35,14 @@ class ExceptionPath : public io::Link {
   static constexpr unsigned kToKernelFrames = 256;    // the most worker buffers in this ring
   static constexpr unsigned kFromKernelFrames = 512;  // a TCP window of the kernel at 1500 bytes
 
+  using StartThread = std::function<std::thread(std::function<void()> run)>;
+
   // `port` and the descriptor `tap` (KernelTap::fd) are not owned and must outlive this object.
-  // Frames have up to `frame_bytes` bytes. Returns ResourceExhausted if DPDK has no memory.
+  // Frames have up to `frame_bytes` bytes. `start` starts the thread; null: std::thread does.
+  // Returns ResourceExhausted if DPDK has no memory.
   static absl::StatusOr<std::unique_ptr<ExceptionPath>> Start(io::Link* port, int tap,
-                                                              uint16_t frame_bytes);
+                                                              uint16_t frame_bytes,
+                                                              const StartThread& start = nullptr);
   ~ExceptionPath() override;
   ExceptionPath(const ExceptionPath&) = delete;
   ExceptionPath& operator=(const ExceptionPath&) = delete;

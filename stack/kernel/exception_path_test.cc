@@ -1,10 +1,14 @@
 #include "stack/kernel/exception_path.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <rte_ip.h>
 #include <rte_mbuf.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <ctime>
 #include <deque>
 #include <vector>
 
@@ -103,6 +107,56 @@ TEST_F(ExceptionPathTest, OnlyRoceReachesTheWorker) {
   EXPECT_EQ(path_->counters().to_kernel, 3u);
 }
 
+// As a kernel on this host sends them, which leaves the checksum to the NIC.
+TEST_F(ExceptionPathTest, ChecksumsThatAreLeftToTheNicAreCompleted) {
+  constexpr size_t kOdd = 61;
+  for (const bool tagged : {false, true}) {
+    for (const bool ipv6 : {false, true}) {
+      for (const bool tcp : {false, true}) {
+        SCOPED_TRACE(testing::Message() << tagged << ipv6 << tcp);
+        const size_t at = tagged ? 18 : 14, header = ipv6 ? 40 : 20, inner = at + header;
+        Frame frame(inner + kOdd);
+        for (size_t i = at; i < frame.size(); ++i) frame[i] = static_cast<uint8_t>(37 * i);
+        if (tagged) frame[12] = 0x81;
+        frame[at - 2] = ipv6 ? 0x86 : 0x08;
+        frame[at - 1] = ipv6 ? 0xDD : 0x00;
+        const uint8_t protocol = tcp ? 6 : 17;
+        auto* const ip4 = reinterpret_cast<rte_ipv4_hdr*>(&frame[at]);
+        auto* const ip6 = reinterpret_cast<rte_ipv6_hdr*>(&frame[at]);
+        if (ipv6) {
+          ip6->vtc_flow = 0x60;
+          ip6->payload_len = rte_cpu_to_be_16(kOdd);
+          ip6->proto = protocol;
+        } else {
+          ip4->version_ihl = 0x45;
+          ip4->total_length = rte_cpu_to_be_16(static_cast<uint16_t>(header + kOdd));
+          ip4->fragment_offset = 0;
+          ip4->next_proto_id = protocol;
+        }
+        const auto put = [&](Frame* into, uint16_t value) {
+          std::memcpy(&(*into)[inner + (tcp ? 16 : 6)], &value, sizeof value);
+        };
+        Frame complete = frame;
+        put(&frame, 0);
+        const uint16_t sum = ipv6 ? rte_ipv6_udptcp_cksum(ip6, &frame[inner])
+                                  : rte_ipv4_udptcp_cksum(ip4, &frame[inner]);
+        put(&complete, sum);
+        Frame wrong = frame;
+        put(&wrong, static_cast<uint16_t>(sum + 1));
+        put(&frame, ipv6 ? rte_ipv6_phdr_cksum(ip6, 0) : rte_ipv4_phdr_cksum(ip4, 0));
+        Frame cut = frame;
+        cut.pop_back();
+        port_.incoming = {frame, complete, wrong, cut};
+        EXPECT_TRUE(Poll().empty());
+        EXPECT_EQ(ReadFromKernelsSide(), complete);
+        EXPECT_EQ(ReadFromKernelsSide(), complete);
+        EXPECT_EQ(ReadFromKernelsSide(), wrong);
+        EXPECT_EQ(ReadFromKernelsSide(), cut);
+      }
+    }
+  }
+}
+
 TEST_F(ExceptionPathTest, FramesOfTheKernelAreSentThroughThePort) {
   for (uint8_t i = 0; i < 5; ++i) {
     ASSERT_EQ(write(tap_[1], Arp(i).data(), 60), 60);
@@ -130,6 +184,22 @@ TEST_F(ExceptionPathTest, FramesQueuedForTheKernelAreBounded) {
   EXPECT_EQ(path_->counters().to_kernel, ExceptionPath::kToKernelFrames - 1);
   EXPECT_EQ(path_->counters().to_kernel_dropped, 11u);
   EXPECT_EQ(io::FramesInUse() - in_use_before_, ExceptionPath::kToKernelFrames - 1);
+}
+
+TEST_F(ExceptionPathTest, TheThreadSleepsIfTheTapIsDeleted) {
+  // As that of a deleted tap: no interface belongs to it.
+  const int tap = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (tap < 0) GTEST_SKIP() << "needs /dev/net/tun";
+  path_->Stop();
+  path_ = ExceptionPath::Start(&port_, tap, 2000).value();
+  const std::clock_t before = std::clock();
+  usleep(500'000);
+  EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 10);
+  port_.incoming = {Arp(1)};
+  Poll();
+  while (io::FramesInUse() != in_use_before_) usleep(100);  // what cannot be delivered is freed
+  path_->Stop();
+  close(tap);
 }
 
 }  // namespace

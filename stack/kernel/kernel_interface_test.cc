@@ -232,6 +232,16 @@ TEST_F(KernelInterfaceTest, JoinsGroupsThroughTheKernel) {
   }
 }
 
+TEST_F(KernelInterfaceTest, ADeletedTapIsGone) {
+  const ip::InterfaceConfig config{.mac = {2, 0, 0, 0, 0, 9}, .mtu = 1400};
+  auto tap = KernelTap::Make("ktap", config);
+  ASSERT_TRUE(tap.ok()) << tap.status();
+  ASSERT_TRUE(Shell("ip link del ktap"));
+  const absl::Status status = (*tap)->CheckInterface();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(status.message().find("interface \"ktap\" is gone"), std::string::npos) << status;
+}
+
 TEST_F(KernelInterfaceTest, ATapHasTheConfigurationOfItsPort) {
   const ip::InterfaceConfig config{.mac = {2, 0, 0, 0, 0, 9},
                                    .addresses = {Own("10.9.0.1/24"), Own("fd09::1/64")},
@@ -258,6 +268,7 @@ TEST_F(KernelInterfaceTest, ATapHasTheConfigurationOfItsPort) {
   const ip::Routes routes(state.addresses, state.routes);
   EXPECT_EQ(routes.Find(To("9.9.9.9"))->address, To("10.9.0.254"));
   EXPECT_EQ(routes.Find(To("2001:db8::9"))->address, To("fd09::fe"));
+  EXPECT_TRUE((*tap)->CheckInterface().ok());
   tap->reset();
   EXPECT_FALSE(Shell("ip link show ktap"));
 }

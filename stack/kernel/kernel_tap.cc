@@ -5,6 +5,7 @@
 #include <linux/if_tun.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -104,6 +105,12 @@ absl::StatusOr<std::unique_ptr<KernelTap>> KernelTap::Make(const std::string& na
 }
 
 KernelTap::~KernelTap() { close(fd_); }
+
+absl::Status KernelTap::CheckInterface() const {
+  pollfd tap{.fd = fd_, .events = 0, .revents = 0};
+  if (poll(&tap, 1, 0) <= 0 || (tap.revents & POLLERR) == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("kernel path: interface \"", name_, "\" is gone"));
+}
 
 absl::Status KernelTap::Configure(const ip::InterfaceConfig& config) {
   const uint32_t index = if_nametoindex(name_.c_str());

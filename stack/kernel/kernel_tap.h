@@ -25,6 +25,10 @@ class KernelTap {
   KernelTap(const KernelTap&) = delete;
   KernelTap& operator=(const KernelTap&) = delete;
 
+  // Returns Unavailable if the interface no longer exists. Makes a system call: for a control
+  // thread, at any time.
+  absl::Status CheckInterface() const;
+
   // Transfers whole Ethernet frames; non-blocking.
   int fd() const { return fd_; }
 

@@ -2,12 +2,14 @@
 // network namespace of its own (tag block-network).
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <rte_mbuf.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -129,6 +131,94 @@ class PortKernelTest : public ::testing::Test {
       GTEST_SKIP() << "needs the commands ip and ping";
   }
 };
+
+// Of this thread.
+bool SetCapability(unsigned bit, bool on) {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct sets[2];
+  if (syscall(SYS_capget, &header, sets) != 0) return false;
+  uint32_t& effective = sets[bit / 32].effective;
+  const uint32_t mask = 1u << bit % 32;
+  effective = on ? effective | mask : effective & ~mask;
+  return syscall(SYS_capset, &header, sets) == 0;
+}
+
+// An interface without a peer, which exists where a veth cannot.
+class InterfaceTest : public PortKernelTest {
+ protected:
+  void SetUp() override {
+    PortKernelTest::SetUp();
+    if (IsSkipped()) return;
+    if (!Shell("ip tuntap add dev plxown mode tap"))
+      GTEST_SKIP() << "needs the right to make a tap";
+    ASSERT_TRUE(Shell("ip link set plxown up"));
+  }
+  void TearDown() override { (void)Shell("ip link del plxown 2>/dev/null"); }
+  static io::PortOptions Options() {
+    return {.devargs = "net_af_packet0,iface=plxown", .pools = {io::PoolForTest()}};
+  }
+};
+
+TEST_F(InterfaceTest, KeepsItsNeighboursWhenAPortOpens) {
+  ASSERT_TRUE(
+      Shell("ip neigh add 10.9.0.77 lladdr 02:00:00:00:00:09 nud permanent dev plxown && "
+            "ip neigh add fe80::77 lladdr 02:00:00:00:00:09 nud permanent dev plxown"));
+  for (const bool promiscuous : {false, true}) {
+    io::PortOptions options = Options();
+    options.promiscuous = promiscuous;
+    absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(options);
+    ASSERT_TRUE(port.ok()) << port.status();
+    for (const char* family : {"-4", "-6"}) {
+      EXPECT_TRUE(Shell(std::string("ip ") + family +
+                        " neigh show dev plxown | grep 02:00:00:00:00:09 | grep PERMANENT"))
+          << family;
+    }
+  }
+}
+
+TEST_F(InterfaceTest, APortOpensWhateverTheLimitOfLockedMemory) {
+  (void)io::PoolForTest();
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+  const rlimit least{.rlim_cur = 65536, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &least), 0);
+  ASSERT_TRUE(SetCapability(CAP_IPC_LOCK, false));
+  const absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(Options());
+  EXPECT_TRUE(port.ok()) << port.status();
+  (void)SetCapability(CAP_IPC_LOCK, true);  // which it may never have been
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+}
+
+TEST_F(InterfaceTest, IsPromiscuousOnlyWhileAPortIsOpen) {
+  const auto has = [](const char* what) {
+    return Shell(std::string("ip -d link show plxown | grep '") + what + "'");
+  };
+  for (const char* driver : {"net_af_packet0", "net_af_xdp0"}) {
+    SCOPED_TRACE(driver);
+    io::PortOptions options = Options();
+    options.devargs = std::string(driver) + ",iface=plxown";
+    absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(options);
+    if (absl::IsInternal(port.status()) && driver == std::string("net_af_xdp0")) continue;
+    ASSERT_TRUE(port.ok()) << port.status();
+    EXPECT_TRUE(has("promiscuity 1"));
+    EXPECT_FALSE(has("PROMISC"));
+    (*port)->Close();
+    EXPECT_TRUE(has("promiscuity 0"));
+  }
+}
+
+TEST_F(InterfaceTest, StaysPromiscuousIfItWas) {
+  ASSERT_TRUE(Shell("ip link set plxown promisc on"));
+  for (const bool promiscuous : {false, true}) {
+    io::PortOptions options = Options();
+    options.promiscuous = promiscuous;
+    absl::StatusOr<std::unique_ptr<io::Port>> port = io::Port::Open(options);
+    ASSERT_TRUE(port.ok()) << port.status();
+    EXPECT_TRUE(Shell("ip link show plxown | grep PROMISC"));
+    (*port)->Close();
+    EXPECT_TRUE(Shell("ip link show plxown | grep PROMISC"));
+  }
+}
 
 class VethTest : public PortKernelTest {
  protected:

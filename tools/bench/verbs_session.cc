@@ -90,7 +90,7 @@ std::vector<LoadResult> VerbsSession::Measure(
     while (result.wait_for(std::chrono::milliseconds(kTickMs)) != std::future_status::ready) {
       if (grace_ms < 0) continue;
       if (Interrupted()) grace_ms -= kTickMs;
-      if (!node_.device().port().CheckInterface().ok()) grace_ms = -1;
+      if (!node_.device().CheckInterface().ok()) grace_ms = -1;
       if (grace_ms < 0) DisconnectAll();
     }
     results.push_back(result.get());

@@ -31,7 +31,7 @@ T Await(Node& node, Client& client, std::future<T>& future, Tick tick) {
     tick();
     if (grace_ms < 0) continue;
     if (Interrupted()) grace_ms -= kTickMs;
-    if (!node.device().port().CheckInterface().ok()) grace_ms = -1;
+    if (!node.device().CheckInterface().ok()) grace_ms = -1;
     if (grace_ms < 0) node.Run([&client] { client.Disconnect([] {}); });
   }
   T result = future.get();

@@ -415,7 +415,7 @@ class Examination {
     uint64_t best_free_mib = 0, best_kib = 0, best_total = 0, best_free = 0;
     for (const std::string& size : host_.List("/sys/kernel/mm/hugepages")) {
       const std::string folder = absl::StrCat("/sys/kernel/mm/hugepages/", size);
-      uint64_t kib = 0, total = 0, free = 0;
+      uint64_t kib = 0, total = 0, free = 0, reserved = 0;
       const size_t dash = size.find('-');
       if (dash == std::string::npos || !absl::EndsWith(size, "kB") ||
           !absl::SimpleAtoi(size.substr(dash + 1, size.size() - dash - 3), &kib) || kib == 0) {
@@ -423,6 +423,9 @@ class Examination {
       }
       (void)absl::SimpleAtoi(host_.Line(folder + "/nr_hugepages"), &total);
       (void)absl::SimpleAtoi(host_.Line(folder + "/free_hugepages"), &free);
+      // By other processes, which have not touched them yet.
+      (void)absl::SimpleAtoi(host_.Line(folder + "/resv_hugepages"), &reserved);
+      free -= std::min(free, reserved);
       const uint64_t free_mib = free * kib / 1024;
       // Of equals the smaller: one page of 1 GiB may be more than the host can spare.
       if (best_kib == 0 || free_mib > best_free_mib ||

@@ -348,6 +348,11 @@ TEST_F(ExaminationTest, HugePagesAreCountedAndRecommended) {
   EXPECT_EQ(pages.found, "20 MiB free, of pages of 2048 KiB");
   // 90 are in use, and 256 are to be free.
   EXPECT_EQ(pages.command, "echo 346 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
+  HugePages(300, 290);
+  EXPECT_TRUE(OfNetdev("huge pages").good);
+  Write("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "280\n");
+  EXPECT_EQ(OfNetdev("huge pages").found, "20 MiB free, of pages of 2048 KiB");
+  EXPECT_FALSE(OfNetdev("huge pages").good);
   Write("/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "1\n");
   EXPECT_TRUE(OfNetdev("huge pages").good);
   std::filesystem::remove_all(host_.root + "/sys/kernel/mm/hugepages");

@@ -53,7 +53,7 @@ absl::Status StayUntilInterrupted(Node& node, const ServiceActions& actions) {
   while (!Interrupted() && status.ok()) {
     SleepUntilInterrupted(manager.heartbeat_ms());
     manager.Heartbeat();
-    status = node.device().port().CheckInterface();
+    status = node.device().CheckInterface();
     if (reloading.valid()) {
       if (reloading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
       if (const absl::Status reloaded = reloading.get(); !reloaded.ok()) {

@@ -40,9 +40,10 @@ struct ServiceActions {
   std::function<void()> tick;
 };
 
-// Returns OK after SIGINT or SIGTERM, or the error of CheckInterface() if the port's interface is
-// gone, because no peer could reach it any more. Notifies the service manager that the service is
-// ready, is alive, reads its configuration again, and stops.
+// Returns OK after SIGINT or SIGTERM, or the error of engine::Device::CheckInterface() if the
+// port's interface or the kernel path's tap is gone, because no peer could reach it any more.
+// Notifies the service manager that the service is ready, is alive, reads its configuration again,
+// and stops.
 absl::Status StayUntilInterrupted(Node& node, const ServiceActions& actions);
 
 // Connects and waits until `server` has accepted or refused. Errors as FileClient::Connect().

@@ -46,7 +46,7 @@ absl::Status Explain(Node& node, absl::Status status) {
   node.log().Flush();
   if (status.ok()) return status;
   if (conflict) return absl::AlreadyExistsError(*conflict);
-  absl::Status interface = node.device().port().CheckInterface();
+  absl::Status interface = node.device().CheckInterface();
   return interface.ok() ? status : interface;
 }
 

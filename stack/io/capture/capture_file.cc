@@ -20,17 +20,19 @@ constexpr std::chrono::milliseconds kInterval(2);
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CaptureFile>> CaptureFile::Open(const std::string& path,
-                                                               uint64_t epoch_ns) {
+                                                               uint64_t epoch_ns,
+                                                               const StartThread& start) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("capture ", path));
-  return std::unique_ptr<CaptureFile>(new CaptureFile(path, file, epoch_ns));
+  return std::unique_ptr<CaptureFile>(new CaptureFile(path, file, epoch_ns, start));
 }
 
-CaptureFile::CaptureFile(std::string path, int file, uint64_t epoch_ns)
+CaptureFile::CaptureFile(std::string path, int file, uint64_t epoch_ns, const StartThread& start)
     : path_(std::move(path)), epoch_ns_(epoch_ns), file_(file) {
   buffer_.reserve(kWriteBytes + pcapng::kSnapLength + pcapng::kPacketOverhead);
   pcapng::AppendSection("pollux", &buffer_);
-  thread_ = std::thread([this] { Run(); });
+  const auto run = [this] { Run(); };
+  thread_ = start ? start(run) : std::thread(run);
 }
 
 CaptureFile::~CaptureFile() { (void)Close(); }

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,10 +24,14 @@ namespace pollux::io {
 // short.
 class CaptureFile {
  public:
+  using StartThread = std::function<std::thread(std::function<void()> run)>;
+
   // Creates or truncates the file. `epoch_ns` plus a worker's `now_ns` is the time in nanoseconds
-  // since 1970. Errors name the file: NotFound, PermissionDenied and the like.
+  // since 1970. `start` starts the writing thread; null: std::thread does. Errors name the file:
+  // NotFound, PermissionDenied and the like.
   static absl::StatusOr<std::unique_ptr<CaptureFile>> Open(const std::string& path,
-                                                           uint64_t epoch_ns);
+                                                           uint64_t epoch_ns,
+                                                           const StartThread& start = nullptr);
   ~CaptureFile();  // as Close(), ignoring its result
   CaptureFile(const CaptureFile&) = delete;
   CaptureFile& operator=(const CaptureFile&) = delete;
@@ -49,7 +54,7 @@ class CaptureFile {
     std::unique_ptr<CaptureRing> ring;
   };
 
-  CaptureFile(std::string path, int file, uint64_t epoch_ns);
+  CaptureFile(std::string path, int file, uint64_t epoch_ns, const StartThread& start);
   void Run();
   bool Drain();
   void DescribeNew();

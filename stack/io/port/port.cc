@@ -173,8 +173,6 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
 
   std::unique_ptr<Port> port(new Port(devargs->name()));
   absl::Status status;
-  // Starting the device switches it off.
-  const bool promiscuous = options.promiscuous || IsPromiscuous(devargs->Get("iface").value_or(""));
   const auto bring_up = [&] {
     status = port->Probe(*devargs);
     if (status.ok()) status = port->Configure(*devargs, options, DriverDataRoom(*devargs));
@@ -184,8 +182,7 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
       status = port->Configure(*devargs, options, {.least = kNicLargeRoom, .most = UINT16_MAX});
       if (status.ok()) status = port->Start(*devargs, options.start_timeout_ms);
     }
-    // Failure is harmless: such drivers do not filter.
-    if (status.ok() && promiscuous) (void)rte_eth_promiscuous_enable(port->port_id_);
+    if (status.ok() && options.promiscuous) port->ReceiveAllAddresses(*devargs);
   };
   if (devargs->driver() == Driver::kMemif && !IsMemifClient(*devargs)) {
     // DPDK's memif server listens once it is probed, but refuses clients until it is started. The
@@ -383,8 +380,8 @@ int Port::StartMemifClient(const std::string& path, uint32_t timeout_ms) {
 absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   const bool is_memif_client = IsMemifClient(devargs);
   const std::string path = devargs.Get("socket").value_or(kMemifSocket);
-  const int error =
-      is_memif_client ? StartMemifClient(path, timeout_ms) : rte_eth_dev_start(port_id_);
+  const int error = is_memif_client ? StartMemifClient(path, timeout_ms)
+                                    : StartDevice(devargs.driver(), port_id_);
   if (error != 0 && is_memif_client) {
     return absl::UnavailableError(
         error == -ECONNREFUSED
@@ -411,6 +408,22 @@ absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   kernel_link_ = devargs.driver() == Driver::kAfPacket || devargs.driver() == Driver::kAfXdp;
   if (kernel_link_ && interface_fd_ < 0) return Refused(name_, "opening a socket", -errno);
   return absl::OkStatus();
+}
+
+// Failure is harmless: such drivers do not filter.
+void Port::ReceiveAllAddresses(const Devargs& devargs) {
+  if (!NeedsInterface(devargs.driver())) {
+    (void)rte_eth_promiscuous_enable(port_id_);
+    return;
+  }
+  // DPDK would set a flag of the interface, which would remain when the process ends. This socket
+  // receives nothing: it has no protocol.
+  promiscuous_fd_ = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  packet_mreq membership = {};
+  membership.mr_ifindex = static_cast<int>(interface_index_);
+  membership.mr_type = PACKET_MR_PROMISC;
+  (void)setsockopt(promiscuous_fd_, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership,
+                   sizeof membership);
 }
 
 absl::StatusOr<Port::Pair> Port::CreateRingPair(const std::string& name,
@@ -507,8 +520,10 @@ void Port::Close() {
   }
   std::ranges::for_each(own_pools_, rte_mempool_free);
   own_pools_.clear();
-  if (interface_fd_ >= 0) close(interface_fd_);
-  interface_fd_ = -1;
+  for (int* fd : {&interface_fd_, &promiscuous_fd_}) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+  }
 }
 
 uint16_t Port::Queue::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t /*now_ns*/) {

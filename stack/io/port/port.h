@@ -41,7 +41,8 @@ struct PortOptions {
   // The MTU of the network, which limits the port's; of a PCI NIC it is set. 0: the port's own.
   uint16_t mtu = 0;
   // Whether the device is to receive frames to other addresses than its own, which a replaced one
-  // needs.
+  // needs. A kernel's interface is promiscuous as long as the port is open; its flags do not
+  // change.
   bool promiscuous = true;
   // How long a memif client waits for its server.
   uint32_t start_timeout_ms = 5000;
@@ -167,6 +168,7 @@ class Port {
   absl::Status TakePools(const Devargs& devargs, const PortOptions& options,
                          const DataRoom& allowed, uint16_t queues, int socket);
   absl::Status SetUpQueues(const Devargs& devargs, int socket);
+  void ReceiveAllAddresses(const Devargs& devargs);
   void LearnMac(const Devargs& devargs, const PortOptions& options);
   // The current name of the kernel's interface; nothing if the interface no longer exists.
   std::optional<std::string> InterfaceName() const;
@@ -180,6 +182,7 @@ class Port {
   bool kernel_link_ = false;      // the link is that interface's: the driver does not check it
   unsigned interface_index_ = 0;  // as of the start
   int interface_fd_ = -1;         // a socket for queries about the interface
+  int promiscuous_fd_ = -1;       // a socket that keeps the interface promiscuous
   // The driver's packet sockets. The driver does not count what the kernel drops there; the kernel
   // does, and restarts its count after each query.
   std::vector<int> packet_sockets_;

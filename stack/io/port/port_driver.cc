@@ -3,8 +3,10 @@
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <rte_dev.h>
+#include <rte_ethdev.h>
 #include <rte_interrupts.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -12,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdarg>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -43,10 +46,6 @@ constexpr uint16_t kAfXdpDataRoom = 3584;
 constexpr uint16_t kEthernetMtu = 1500;
 
 uint32_t Less(uint32_t value, uint32_t part) { return value > part ? value - part : 0; }
-
-bool NeedsInterface(Driver driver) {
-  return driver == Driver::kAfPacket || driver == Driver::kAfXdp;
-}
 
 // An ioctl on the network interface `name`; false when it fails.
 bool InterfaceRequest(const std::string& name, unsigned long request, ifreq* out) {
@@ -160,12 +159,13 @@ struct FanoutGroup {
 };
 thread_local FanoutGroup* probed_group = nullptr;
 
+// Whether this thread starts a port on a kernel's interface.
+thread_local bool starts_interface = false;
+
 }  // namespace
 
-bool IsPromiscuous(const std::string& interface) {
-  ifreq request;
-  return !interface.empty() && InterfaceRequest(interface, SIOCGIFFLAGS, &request) &&
-         (request.ifr_flags & IFF_PROMISC) != 0;
+bool NeedsInterface(Driver driver) {
+  return driver == Driver::kAfPacket || driver == Driver::kAfXdp;
 }
 
 int ProbeDevice(const Devargs& devargs) {
@@ -173,6 +173,13 @@ int ProbeDevice(const Devargs& devargs) {
   probed_group = &group;
   const int error = rte_dev_probe(devargs.ToString().c_str());
   probed_group = nullptr;
+  return error;
+}
+
+int StartDevice(Driver driver, uint16_t port_id) {
+  starts_interface = NeedsInterface(driver);
+  const int error = rte_eth_dev_start(port_id);
+  starts_interface = false;
   return error;
 }
 
@@ -302,6 +309,30 @@ extern "C" int __wrap_setsockopt(int fd, int level, int option, const void* valu
     group->number = static_cast<uint16_t>(wanted);
   }
   return result;
+}
+
+// Stands for mmap64() in all that is linked with this library (--wrap in BUILD.bazel), as
+// ProbeDevice() says. The driver wants rings locked, and the kernel would refuse what exceeds the
+// limit although it locks nothing of them.
+extern "C" void* __real_mmap64(void* address, size_t length, int protection, int flags, int fd,
+                               off64_t offset);
+extern "C" void* __wrap_mmap64(void* address, size_t length, int protection, int flags, int fd,
+                               off64_t offset) {
+  if (pollux::io::probed_group != nullptr && fd >= 0) flags &= ~MAP_LOCKED;
+  return __real_mmap64(address, length, protection, flags, fd, offset);
+}
+
+// Stands for ioctl() in all that is linked with this library (--wrap in BUILD.bazel), as
+// StartDevice() says.
+extern "C" int __real_ioctl(int fd, unsigned long request, ...);
+extern "C" int __wrap_ioctl(int fd, unsigned long request, ...) {
+  va_list arguments;
+  va_start(arguments, request);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  const bool sets = request == SIOCSIFHWADDR || request == SIOCSIFFLAGS;
+  if (sets && pollux::io::starts_interface) return 0;
+  return __real_ioctl(fd, request, argument);
 }
 
 // Stands for sendmsg() in all that is linked with this library (--wrap in BUILD.bazel), for the

@@ -30,13 +30,18 @@ void AddDriverDefaults(Devargs* devargs, uint16_t data_room, uint16_t queues);
 // Removes the socket file that a dead memif server left.
 absl::Status CheckMachine(const Devargs& devargs);
 
-// Whether the kernel's interface receives frames to all addresses (IFF_PROMISC).
-bool IsPromiscuous(const std::string& interface);
+// Whether the port is an interface that the kernel has and keeps.
+bool NeedsInterface(Driver driver);
 
 // As rte_dev_probe(). Each port over packet sockets gets a fan-out group of its own: the driver
 // derives the group's number from process ID and interface, and processes of two containers may
-// have the same.
+// have the same. Rings are not subject to the limit of locked memory (RLIMIT_MEMLOCK): their memory
+// is the kernel's, and is never swapped out.
 int ProbeDevice(const Devargs& devargs);
+
+// As rte_eth_dev_start(), but leaves address and flags of a kernel's interface as they are. DPDK
+// sets both anew, and the kernel then forgets all neighbours of the interface, permanent ones too.
+int StartDevice(Driver driver, uint16_t port_id);
 
 // The sizes of receive buffers, in bytes after the headroom, that the driver accepts.
 struct DataRoom {

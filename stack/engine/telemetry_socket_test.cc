@@ -1,4 +1,4 @@
-#include "compat/runtime/telemetry_socket.h"
+#include "stack/engine/telemetry_socket.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 #include "stack/engine/runtime_directory.h"
 
-namespace pollux::compat {
+namespace pollux::engine {
 namespace {
 
 constexpr char kPrefix[] = "guarded";
@@ -26,7 +26,7 @@ class Owner {
  public:
   explicit Owner(const std::string& base) : socket_(base + "/dpdk/" + kPrefix + "/") {
     setenv("RUNTIME_DIRECTORY", base.c_str(), 1);
-    socket_ += engine::kTelemetrySocket;
+    socket_ += kTelemetrySocket;
     std::filesystem::create_directories(std::filesystem::path(socket_).parent_path());
   }
   const std::string& socket_path() const { return socket_; }
@@ -89,19 +89,19 @@ class TelemetrySocketTest : public testing::Test {
 };
 
 TEST_F(TelemetrySocketTest, SurvivesChildrenThatExit) {
-  const std::vector<std::string> alone = {engine::kTelemetrySocket};
+  const std::vector<std::string> alone = {kTelemetrySocket};
   EXPECT_EQ(InProcess([&](const Owner& owner) {
               for (int i = 0; i < 3; ++i) RunChild();
               return Names(owner.socket_path()) == alone ? 0 : 2;
             }),
             0);
-  EXPECT_FALSE(std::filesystem::exists(base_ + "/dpdk/guarded/" + engine::kTelemetrySocket))
+  EXPECT_FALSE(std::filesystem::exists(base_ + "/dpdk/guarded/" + kTelemetrySocket))
       << "its owner removes it";
 }
 
 // Children that end at the same time, as a pool of processes does.
 TEST_F(TelemetrySocketTest, SurvivesChildrenThatExitConcurrently) {
-  const std::vector<std::string> alone = {engine::kTelemetrySocket};
+  const std::vector<std::string> alone = {kTelemetrySocket};
   EXPECT_EQ(InProcess([&](const Owner& owner) {
               for (int round = 0; round < 20; ++round) {
                 int start[2];
@@ -172,4 +172,4 @@ TEST_F(TelemetrySocketTest, ChildrenThatOutliveTheOwnerLeaveNoDirectory) {
 }
 
 }  // namespace
-}  // namespace pollux::compat
+}  // namespace pollux::engine

@@ -1,4 +1,4 @@
-#include "compat/runtime/telemetry_socket.h"
+#include "stack/engine/telemetry_socket.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "stack/engine/runtime_directory.h"
 
-namespace pollux::compat {
+namespace pollux::engine {
 namespace {
 
 struct Guarded {
@@ -63,7 +63,7 @@ void PutAside() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(TheGuarded().directory, error)) {
     const std::string path = entry.path();
-    const bool named = absl::StartsWith(entry.path().filename().string(), engine::kTelemetrySocket);
+    const bool named = absl::StartsWith(entry.path().filename().string(), kTelemetrySocket);
     if (named && link(path.c_str(), Aside(path).c_str()) == 0) TheGuarded().kept.push_back(path);
   }
 }
@@ -103,9 +103,9 @@ std::string OwnSocket() {
 }  // namespace
 
 void GuardTelemetrySocketFrom(const std::string& file_prefix) {
-  static const int registered = std::atexit(PutBack);  // once, though a failed start is tried again
+  static const int registered = std::atexit(PutBack);
   static_cast<void>(registered);
-  TheGuarded() = {getpid(), absl::StrCat(engine::RuntimeDirectory(), "/", file_prefix), {}, {}, -1};
+  TheGuarded() = {getpid(), absl::StrCat(RuntimeDirectory(), "/", file_prefix), {}, {}, -1};
 }
 
 void GuardTelemetrySocketTo() {
@@ -121,4 +121,4 @@ void RemoveTelemetrySocket() {
   rmdir(guarded.directory.c_str());
 }
 
-}  // namespace pollux::compat
+}  // namespace pollux::engine
