@@ -50,7 +50,9 @@ void FailingEnd::OnSendCompletion(const ibv_wc& wc) {
     // Whatever befalls the peer's requests or its receives may end this end's as well.
     const bool dragged = reliable() && (peer_->fired_ || fired_) &&
                          (wc.status == IBV_WC_WR_FLUSH_ERR || wc.status == IBV_WC_RETRY_EXC_ERR);
-    if (!from_peer && !dragged && !MayFailHere(fault(), wc.status)) {
+    const bool of_other =
+        affects_one_ && wc.status == IBV_WC_LOC_PROT_ERR && wc.wr_id != fault_after_;
+    if (!from_peer && !dragged && (of_other || !MayFailHere(fault(), wc.status))) {
       Violate(absl::StrFormat("request %d: status %d with simulated faults %d and %d", wc.wr_id,
                               wc.status, fault(), peer_->fault()));
     }

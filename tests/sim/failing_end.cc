@@ -61,6 +61,7 @@ void FailingEnd::Draw(int messages, uint32_t max_length, SimulatedFault fault) {
   }
   fault_ = fault;
   fault_after_ = random_.Below(static_cast<uint64_t>(messages));
+  affects_one_ = fault == SimulatedFault::kLocalGone && random_.Chance(0.7);
 }
 
 void FailingEnd::Reserve(size_t length, size_t* offset) {
@@ -102,6 +103,9 @@ void FailingEnd::Register() {
   receive_ = make(receives_start_, target_start_ - kGuardBytes, 0);
   target_ = make(target_start_, end_ - kGuardBytes,
                  IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+  if (!affects_one_) return;
+  const FailingMessage& one = messages_[fault_after_];
+  own_ = make(one.local, one.local + std::max(1u, one.length), 0);
 }
 
 void FailingEnd::Connect(ibv_qp_attr attr, uint32_t own_psn, uint32_t peer_psn, bool in_order) {
@@ -146,7 +150,7 @@ void FailingEnd::Fire() {
     case SimulatedFault::kTargetGone:
       return Deregister(target_);
     case SimulatedFault::kLocalGone:
-      return Deregister(local_);
+      return Deregister(affects_one_ ? own_ : local_);
     case SimulatedFault::kError:
     case SimulatedFault::kReset: {
       if (fault_ == SimulatedFault::kReset && qp_->state() != IBV_QPS_ERR) host_.CountLostReceive();
@@ -204,7 +208,8 @@ bool FailingEnd::PostSends() {
 }
 
 int FailingEnd::Post(const FailingMessage& message) {
-  ibv_sge sge{Address(message.local), message.length, local_.key};
+  const bool has_own = affects_one_ && posted_ == fault_after_;
+  ibv_sge sge{Address(message.local), message.length, has_own ? own_.key : local_.key};
   ibv_send_wr wr{};
   wr.wr_id = posted_;
   wr.sg_list = &sge;
@@ -293,7 +298,7 @@ void FailingEnd::CheckAndStop() {
 
 verbs::QueuePair* FailingEnd::Release(bool destroy) {
   engine::Worker& worker = host_.worker();
-  for (memory::MemoryRegion* region : {&local_, &receive_, &target_}) Deregister(*region);
+  for (memory::MemoryRegion* region : {&local_, &receive_, &target_, &own_}) Deregister(*region);
   if (qp_ != nullptr && !destroy) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RESET;

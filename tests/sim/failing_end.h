@@ -197,6 +197,8 @@ class FailingEnd {
   ibv_wc_status first_error_ = IBV_WC_SUCCESS;
   SimulatedFault fault_ = SimulatedFault::kNone;
   size_t fault_after_ = 0;  // posted requests
+  // SimulatedFault::kLocalGone affects only request `fault_after_`, which has memory of its own.
+  bool affects_one_ = false;
   bool fired_ = false;
 
   size_t receives_posted_ = 0, receives_completed_ = 0;
@@ -208,6 +210,7 @@ class FailingEnd {
   size_t end_ = 0;
   size_t receives_start_ = 0, target_start_ = 0, word_ = 0;
   memory::MemoryRegion local_, receive_, target_;
+  memory::MemoryRegion own_;  // of request `fault_after_` if affects_one_
   verbs::AddressHandle* ah_ = nullptr;
 };
 

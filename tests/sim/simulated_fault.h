@@ -14,7 +14,7 @@ enum class SimulatedFault : uint8_t {
   kReceiveTooSmall,  // posts receives that are too small
   kReceiveGone,      // deregisters the memory of its receives
   kTargetGone,       // deregisters the memory that its peer writes, reads and changes
-  kLocalGone,        // deregisters the memory of its own requests
+  kLocalGone,        // deregisters the memory of its own requests, or of one of them
   kError,            // moves its queue pair to ERR
   kReset,            // moves it to RESET
   kDestroyed,        // destroys it
