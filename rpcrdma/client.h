@@ -37,7 +37,8 @@ struct ReconnectPolicy {
   // Attempts in a row; 0: a lost connection fails all calls. The count restarts after a connection
   // that delivered a reply or lasted max_delay_ms. A call that was sent on attempts + 1 connections
   // fails when the last of them is lost. Connections that were given up as silent are not counted,
-  // so a reachable server may take as long for a call as CallRequest::timeout_ns allows. RFC 8167
+  // so a reachable server may take as long for a call that must not run twice as
+  // CallRequest::timeout_ns allows, and up to 16 * silence_ms for an idempotent one. RFC 8167
   // section 5.4: a client that accepts calls from its server keeps its connection.
   uint32_t attempts = 0;
   // Unlimited attempts.

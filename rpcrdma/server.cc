@@ -229,7 +229,10 @@ absl::Status Server::Admit(const cm::Event& event) {
                      const auto data = EncodePrivateData(raw->connection->LocalPrivateData());
                      param.private_data = data;
                      if (status.ok()) status = manager_->Accept(raw->id, param);
-                     if (!status.ok()) Refuse(raw->info.peer, status);
+                     // FailedPrecondition: the client has given up meanwhile.
+                     if (!status.ok() && !absl::IsFailedPrecondition(status)) {
+                       Refuse(raw->info.peer, status);
+                     }
                      raw->state = status.ok() ? Peer::State::kAccepting : Peer::State::kEnding;
                    });
   return absl::OkStatus();

@@ -127,6 +127,7 @@ class Server : public engine::Poller, private StatsProvider {
   // Stops listening and takes no more calls: those that arrive wait until Shutdown() drops them,
   // and clients send them again when they have connected again. Call it before Shutdown() and wait
   // until calls_in_progress() is 0, or the replies of calls in progress are dropped as well.
+  // Replies to CallReverse() are not taken either: wait for them first, or limit the wait.
   void StopTakingCalls();
   // Calls that were taken and whose replies have not reached their clients. Linear in the number of
   // connections.

@@ -10,8 +10,9 @@ namespace pollux::cm {
 struct ManagerConfig {
   // Limits apply to each manager, also if a device has several.
   // Connections (including time-wait) and listeners together. At the limit, destroyed
-  // identifiers that wait for a DREP or are in time-wait make room for a new one: the oldest of the
-  // address that has the most of them.
+  // identifiers that wait for a DREP or are in time-wait make room for a new one, up to 64 at
+  // once: those that were created first, of the address that has the most of them, or of all
+  // addresses if none has 64.
   uint32_t max_ids = 16384;
   // REQs and SIDR_REQs of all listeners that are not yet accepted, rejected or destroyed, except
   // those for which LeaveBacklog() was called. Further requests are dropped.

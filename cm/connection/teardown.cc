@@ -165,7 +165,11 @@ void Teardown::MakeRoom() {
                    [](const CmConnection* one, const CmConnection* other) {
                      return one->created_ns < other->created_ns;
                    });
-  std::for_each(ended.begin(), end, [this](CmConnection* one) { EnterClosed(*one); });
+  std::for_each(ended.begin(), end, [this](CmConnection* one) {
+    // One that waits for its place in the request window would never be told.
+    if (one->state == State::kDreqSent && one->waits) sender_.TransmitOutstanding(*one);
+    EnterClosed(*one);
+  });
 }
 
 void Teardown::OnQpReleased(CmConnection& connection) {

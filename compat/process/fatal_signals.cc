@@ -96,9 +96,10 @@ bool HasContents(const void* address) {
   const Mapping mapping = FindMapping(at);
   if (mapping.end == 0) return false;
   if (mapping.inode == 0) return true;
+  const uintptr_t page = at & ~(page_bytes - 1);  // the last one may be only partly in its file
   struct stat file {};
   return stat(mapping.path, &file) == 0 && file.st_ino == mapping.inode &&
-         mapping.offset + (at - mapping.start) < static_cast<uint64_t>(file.st_size);
+         mapping.offset + (page - mapping.start) < static_cast<uint64_t>(file.st_size);
 }
 
 // Whether there is a page now, another thread's perhaps.

@@ -83,6 +83,7 @@ TEST_F(DeviceLimitsTest, CompletionQueuesThatIgnoreOverrunsAreNotSupported) {
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
+// Before any other failure to create a queue pair in this process: the line comes once.
 TEST_F(DeviceLimitsTest, AQueuePairThatIsTooLargeIsReportedOnce) {
   ibv_pd* pd = ibv_alloc_pd(context_);
   ibv_cq* cq = ibv_create_cq(context_, 1, nullptr, nullptr, 0);

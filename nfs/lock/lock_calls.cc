@@ -421,7 +421,7 @@ Nlm4Stats LockCalls::Open(const Session& session, const Netobj& handle, bool exc
     if (status != Nfsstat3::kOk) continue;
     *file = OpenUnleased(object, O_RDWR);
     leased = !file->ok() && errno == EAGAIN;
-  } while (leased && reclaim);
+  } while (leased && reclaim && session.shared.InGrace());
   if (leased) return Nlm4Stats::kDeniedGracePeriod;
   if (status != Nfsstat3::kOk) return StatOf(status);
   if (!file->ok()) *file = std::move(allowed);
@@ -438,11 +438,11 @@ Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
     return Open(session, args.alock.fh, exclusive, /*reclaim=*/false, &file);
   };
   // As fcntl(F_GETLK), which takes no lock and asks for none of the two permissions in particular.
-  const Nlm4Stats opened = open(/*exclusive=*/false);
-  if (opened != Nlm4Stats::kGranted &&
-      (session.context.rights->read_only || open(/*exclusive=*/true) != Nlm4Stats::kGranted)) {
-    return {.stat = opened};
+  Nlm4Stats opened = open(/*exclusive=*/false);
+  if (opened == Nlm4Stats::kFailed && !session.context.rights->read_only) {
+    opened = open(/*exclusive=*/true);
   }
+  if (opened != Nlm4Stats::kGranted) return {.stat = opened};
   const auto holder = session.locks.Test(*request, file);
   if (!holder.has_value()) return {.stat = Nlm4Stats::kGranted};
   session.holder = holder->oh;

@@ -106,7 +106,8 @@ class StableChange {
   // descriptor, or for a leased file, fails (kJukebox) while nothing has changed: its client
   // repeats it, and what has changed already would then be an error. Does nothing for symbolic
   // links, FIFOs, sockets and devices, which cannot be opened to store them alone: new ones are
-  // stored with their directory.
+  // stored with their directory. What a CREATE, MKDIR, SYMLINK or MKNOD makes can be opened only
+  // afterwards.
   Nfsstat3 Begin(const Fd& object);
   // Stores the change, if Begin() was called. A failure changes the write verifier: the kernel
   // reports it only once, so that a later COMMIT would succeed although data are lost.

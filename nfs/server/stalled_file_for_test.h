@@ -21,6 +21,7 @@ class StalledFile {
  public:
   explicit StalledFile(const std::string& path)
       : group_(fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY)) {
+    EXPECT_TRUE(group_.ok()) << "fanotify_init: " << strerror(errno);
     EXPECT_EQ(fanotify_mark(group_.get(), FAN_MARK_ADD, FAN_OPEN_PERM, AT_FDCWD, path.c_str()), 0)
         << strerror(errno);
   }

@@ -303,12 +303,16 @@ bool Requester::IsChoked() const {
 
 void Requester::OnLook(void* requester, uint64_t now_ns) {
   auto& self = *static_cast<Requester*>(requester);
+  // Calls that others wait for are not given longer, nor those that nobody waits for.
+  const bool choked = self.IsChoked();
   const uint64_t max_silence_ns =
-      self.IsChoked() ? self.config_.silence_ns / kLooksPerSilence : self.config_.silence_ns;
+      choked ? self.config_.silence_ns / kLooksPerSilence : self.config_.silence_ns;
   bool any_silent = false;
   for (const auto& slot : self.slots_) {
     const bool outstanding = slot->state == State::kSent || slot->state == State::kAbandoned;
-    const uint32_t doublings = std::min(slot->silences, kMaxSilenceDoublings);
+    const uint32_t doublings = choked || slot->state == State::kAbandoned
+                                   ? 0
+                                   : std::min(slot->silences, kMaxSilenceDoublings);
     if (!outstanding || now_ns < slot->sent_ns + (max_silence_ns << doublings)) continue;
     ++slot->silences;
     any_silent = true;

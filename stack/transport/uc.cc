@@ -55,8 +55,9 @@ void Uc::OnPacket(const wire::RocePacket& packet, PollContext& context) {
       break;
     case Result::kTooLong:
       DropMessage(Drop::kReceiveTooSmall, context);
-      // As rxe. Programs post another receive for each completion; without this one, the queue
-      // pairs that share the queue would be one receive short.
+      // rxe completes it, too (as REM_INV_REQ_ERR). Programs post another receive for each
+      // completion; without this one, the queue pairs that share the queue would be one receive
+      // short.
       if (qp_->srq() != nullptr) qp_->FailRecv(IBV_WC_LOC_LEN_ERR);
       break;
     case Result::kInvalidRequest:

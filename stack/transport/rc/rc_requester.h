@@ -184,8 +184,10 @@ class RcRequester {
   bool answer_resends_ = false;
   bool resends_due_ = false;  // the same, at probe_deadline_ns_ if no more responses have arrived
   uint8_t probes_ = 0;        // since the last progress
-  uint32_t ack_every_ns_ = kAckEveryNs;  // as kAckEveryNs, less for a sender that a rate limits
-  uint64_t ack_asked_ns_ = 0;            // when a packet last requested an ACK
+  // kAckEveryNs, less for a sender that a rate limits; 0: every packet requests an ACK. Not for
+  // short messages, each of which requests one while losses are recent.
+  uint32_t ack_every_ns_ = kAckEveryNs;
+  uint64_t ack_asked_ns_ = 0;  // when a packet last requested an ACK
   RttEstimator rtt_;
   PeerAckBehavior peer_ack_behavior_;
   uint64_t nak_at_ns_ = 0;  // when it acted on the last sequence NAK; 0 after progress
