@@ -19,7 +19,7 @@ struct InterfaceAddress {
   Gid address;
   uint8_t prefix_length = 64;  // in bits: 0..32 for IPv4, 0..128 for IPv6
   uint16_t vlan = kNoVlan;     // 802.1Q VLAN ID, 1..kMaxVlan, or kNoVlan
-  bool deprecated = false;     // RFC 4862 section 5.5.4: no source where there is another
+  bool deprecated = false;     // RFC 4862 section 5.5.4: no IPv6 source if there is another
   friend bool operator==(const InterfaceAddress&, const InterfaceAddress&) = default;
 
   static constexpr InterfaceAddress Ipv4(uint32_t host_order, uint8_t prefix_length = 24) {

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <tuple>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -31,10 +32,17 @@ struct HugePageMemory {
   uint64_t free_mib = 0;
 };
 
-// Of the page size with most free memory: EAL takes its memory from any of them. What other
-// processes have reserved is not free, though they have not touched it yet.
-HugePageMemory FreeHugePages() {
+// Of the page size that EAL would take `memory_mib` from: of those with enough, the largest one
+// that is not larger than that, or else the smallest. If none has enough, of the one with most.
+// What other processes have reserved is not free, though they have not touched it yet.
+HugePageMemory FreeHugePages(uint64_t memory_mib) {
   HugePageMemory most;
+  const auto rank = [memory_mib](const HugePageMemory& one) {
+    const bool enough = one.free_mib >= memory_mib;
+    const bool fits = one.page_kib <= memory_mib << 10;
+    const auto size = static_cast<int64_t>(one.page_kib);
+    return std::tuple(enough, enough && fits, !enough ? 0 : fits ? size : -size, one.free_mib);
+  };
   std::error_code error;
   const std::filesystem::directory_iterator sizes("/sys/kernel/mm/hugepages", error);
   if (error) return most;
@@ -48,7 +56,8 @@ HugePageMemory FreeHugePages() {
     std::ifstream(size.path() / "free_hugepages") >> free_pages;
     std::ifstream(size.path() / "resv_hugepages") >> reserved_pages;
     const uint64_t free_mib = (free_pages - std::min(free_pages, reserved_pages)) * page_kib / 1024;
-    if (free_mib > most.free_mib) most = {page_kib, free_mib};
+    const HugePageMemory found{page_kib, free_mib};
+    if (free_mib > 0 && (most.free_mib == 0 || rank(found) > rank(most))) most = found;
   }
   return most;
 }
@@ -74,8 +83,8 @@ std::string CpuPath(int cpu) { return absl::StrFormat("%s/cpu%d/topology/core_id
 
 absl::StatusOr<bool> ChooseHugePages(const EalOptions& options) {
   if (options.huge_pages == EalOptions::HugePages::kNever) return false;
-  const HugePageMemory pages = FreeHugePages();
-  const bool enough = pages.free_mib >= options.memory_mib;
+  const HugePageMemory pages = FreeHugePages(options.memory_mib);
+  const bool enough = pages.free_mib > 0 && pages.free_mib >= options.memory_mib;
   if (enough && CanUse(pages, options.memory_mib)) return true;
   if (options.huge_pages == EalOptions::HugePages::kAuto) return false;
   if (enough) {

@@ -215,7 +215,8 @@ std::optional<uint8_t> Interface::GroupSourceIndex(const Gid& group) const {
   const uint16_t vlan = wide ? GidVlan(*wide) : kNoVlan;
   const std::optional<uint8_t> narrow =
       find([vlan](const GidEntry& own) { return own.gid.IsLinkLocal() && own.vlan == vlan; });
-  return narrow ? narrow : find([](const GidEntry&) { return true; });
+  if (narrow || wide) return narrow ? narrow : wide;
+  return find([](const GidEntry&) { return true; });
 }
 
 std::optional<uint8_t> Interface::GidIndex(const Gid& address) const {

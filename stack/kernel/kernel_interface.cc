@@ -100,7 +100,7 @@ void TakeAddress(const nlmsghdr& message, uint32_t index, ip::KernelState* state
   if ((flags & IFA_F_TENTATIVE) != 0 && !own->IsLinkLocal()) return;
   state->addresses.push_back({.address = *own,
                               .prefix_length = address->ifa_prefixlen,
-                              .deprecated = (flags & IFA_F_DEPRECATED) != 0});
+                              .deprecated = !own->IsIpv4() && (flags & IFA_F_DEPRECATED) != 0});
 }
 
 // A prefix is on the link if a route says so (RFC 5942 section 4): a router may announce one that
@@ -119,9 +119,10 @@ void NarrowUnroutedPrefixes(const std::vector<ip::Route>& on_link, ip::KernelSta
 }
 
 // `on_link` takes the routes without a gateway, of every table: which one holds for a packet is a
-// matter of rules (policy routing, VRF), but each says that its prefix is on the link.
+// matter of rules (policy routing, VRF), but each says that its prefix is on the link. `refusing`
+// takes those that refuse, of which a host may have more than there is room for.
 void TakeRoute(const nlmsghdr& message, uint32_t index, ip::KernelState* state,
-               std::vector<ip::Route>* on_link) {
+               std::vector<ip::Route>* on_link, std::vector<ip::Route>* refusing) {
   const auto* body = Find<rtmsg>(message);
   if (body == nullptr) return;
   const bool refuses = body->rtm_type == RTN_UNREACHABLE || body->rtm_type == RTN_PROHIBIT ||
@@ -165,7 +166,8 @@ void TakeRoute(const nlmsghdr& message, uint32_t index, ip::KernelState* state,
   if (!refuses && (interface != index || by_other_version)) return;
   if (!refuses && !route.gateway) on_link->push_back(route);
   if (table != RT_TABLE_MAIN) return;
-  if (state->routes.size() < ip::Routes::kMaxRoutes) state->routes.push_back(route);
+  std::vector<ip::Route>& routes = refuses ? *refusing : state->routes;
+  if (routes.size() < ip::Routes::kMaxRoutes) routes.push_back(route);
 }
 
 std::optional<ip::KernelNeighbour> ToNeighbour(const nlmsghdr& message, uint32_t index) {
@@ -232,16 +234,19 @@ absl::Status KernelInterface::ReadState(ip::KernelState* state) {
   if (!status.ok()) return status;
   std::stable_partition(state->addresses.begin(), state->addresses.end(),
                         [](const InterfaceAddress& own) { return own.address.IsLinkLocal(); });
-  std::vector<ip::Route> on_link;
+  std::vector<ip::Route> on_link, refusing;
   for (const uint8_t family : {AF_INET, AF_INET6}) {
     io::NetlinkRequest routes(RTM_GETROUTE, NLM_F_DUMP);
     rtmsg wanted{};
     wanted.rtm_family = family;
     routes.With(wanted);
-    status = requests_.Ask(
-        routes, [&](const nlmsghdr& message) { TakeRoute(message, index_, state, &on_link); });
+    status = requests_.Ask(routes, [&](const nlmsghdr& message) {
+      TakeRoute(message, index_, state, &on_link, &refusing);
+    });
     if (!status.ok()) return status;
   }
+  refusing.resize(std::min(refusing.size(), ip::Routes::kMaxRoutes - state->routes.size()));
+  state->routes.insert(state->routes.end(), refusing.begin(), refusing.end());
   NarrowUnroutedPrefixes(on_link, state);
   return absl::OkStatus();
 }

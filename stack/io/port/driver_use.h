@@ -16,7 +16,7 @@ namespace pollux::io {
 // port: the driver's queues allow no more.
 class DriverUse {
  public:
-  explicit DriverUse(uint16_t port_id) : in_use_(in_use[port_id]) {
+  explicit DriverUse(uint16_t port_id) : in_use_(in_use[port_id].value) {
     in_use_.store(true, std::memory_order_relaxed);
     // AwaitNone() makes the processor keep this order, too.
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -32,7 +32,10 @@ class DriverUse {
   static void AwaitNone();
 
  private:
-  static std::array<std::atomic<bool>, RTE_MAX_ETHPORTS> in_use;
+  struct alignas(64) Flag {
+    std::atomic<bool> value{false};
+  };
+  static std::array<Flag, RTE_MAX_ETHPORTS> in_use;
   std::atomic<bool>& in_use_;
 };
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -53,7 +54,8 @@ class OneProcessor {
   static void SetAll(const cpu_set_t& cpus) {
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
       const auto id = static_cast<pid_t>(std::stol(task.path().filename()));
-      EXPECT_EQ(sched_setaffinity(id, sizeof cpus, &cpus), 0) << id;
+      const bool set = sched_setaffinity(id, sizeof cpus, &cpus) == 0;
+      EXPECT_TRUE(set || errno == ESRCH) << id;  // a thread may end meanwhile
     }
   }
   cpu_set_t before_;
@@ -346,7 +348,8 @@ TEST(Port, MemifServerOutlivesClientsThatLeave) {
     auto client = Port::Open({.devargs = "net_memif11,role=client,socket=" + path,
                               .pools = {PoolForTest()},
                               .start_timeout_ms = 30'000});
-    ASSERT_TRUE(client.ok()) << client.status();
+    EXPECT_TRUE(client.ok()) << client.status();
+    if (!client.ok()) break;
     while (!(*server)->GetLink().up) usleep(100);
     std::array<rte_mbuf*, 64> frames;
     for (rte_mbuf*& one : frames) one = FrameForTest(bytes);
