@@ -58,14 +58,10 @@ bool InterfaceRequest(const std::string& name, unsigned long request, ifreq* out
 }
 
 // Whether this process may configure the interface (CAP_NET_ADMIN), which the kernel also asks of
-// whoever has it look for neighbours. Changes nothing.
+// whoever has it look for neighbours. The kernel supports no metric, and says so to those who may.
 bool MayConfigure(const std::string& name) {
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  absl::Cleanup close_fd = [fd] { close(fd); };
-  ifreq request = {};
-  std::strncpy(request.ifr_name, name.c_str(), IFNAMSIZ - 1);
-  return ioctl(fd, SIOCGIFTXQLEN, &request) == 0 && ioctl(fd, SIOCSIFTXQLEN, &request) == 0;
+  ifreq request;
+  return InterfaceRequest(name, SIOCSIFMETRIC, &request) || errno != EPERM;
 }
 
 absl::Status CheckInterface(const Devargs& devargs) {
@@ -94,8 +90,8 @@ absl::Status CheckInterface(const Devargs& devargs) {
   close(fd);
   if (!MayConfigure(iface)) {
     return absl::PermissionDeniedError(
-        absl::StrCat("port ", devargs.name(), ": this process may not configure "", iface, "" (",
-                     std::strerror(errno), "); run as root or with CAP_NET_RAW and CAP_NET_ADMIN"));
+        absl::StrCat("port ", devargs.name(), ": this process may not configure \"", iface,
+                     "\"; run as root or with CAP_NET_RAW and CAP_NET_ADMIN"));
   }
   return absl::OkStatus();
 }
