@@ -327,7 +327,7 @@ void Client::OnRetry(void* client, uint64_t now_ns) {
   auto& self = *static_cast<Client*>(client);
   if (now_ns >= self.give_up_ns_) {
     return self.End(absl::UnavailableError(
-        absl::StrFormat("connecting to %s again: no success in %g s", ToString(self.server_),
+        absl::StrFormat("reconnecting to %s: no success within %g s", ToString(self.server_),
                         self.config_.reconnect.max_total_ms / 1000.0)));
   }
   if (absl::Status status = self.StartConnecting(); !status.ok()) {

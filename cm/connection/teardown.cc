@@ -166,7 +166,7 @@ void Teardown::MakeRoom() {
                      return one->created_ns < other->created_ns;
                    });
   std::for_each(ended.begin(), end, [this](CmConnection* one) {
-    // One that waits for its place in the request window would never be told.
+    // Its DREQ still waits for room in the request window and would otherwise never be sent.
     if (one->state == State::kDreqSent && one->waits) sender_.TransmitOutstanding(*one);
     EnterClosed(*one);
   });

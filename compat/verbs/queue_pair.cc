@@ -352,7 +352,7 @@ POLLUX_EXPORT int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) 
   native.sq_psn &= Psn::kMask;
   native.rq_psn &= Psn::kMask;
   const bool new_path = (mask & IBV_QP_AV) != 0;
-  if (new_path) native.ah_attr = WithHopLimitOfRoute(attr->ah_attr);
+  if (new_path) native.ah_attr = WithDefaultHopLimit(attr->ah_attr);
   ScopedWorkerOwnership owned(Of(qp)->owner->runtime);
   const absl::Status status = owned.worker().ModifyQp(Of(qp)->native, native, mask);
   // ibv_query_qp() returns what the program gave.

@@ -26,7 +26,7 @@ absl::Status NotFound(const Gid& host) {
 
 }  // namespace
 
-ibv_ah_attr WithHopLimitOfRoute(ibv_ah_attr attr) {
+ibv_ah_attr WithDefaultHopLimit(ibv_ah_attr attr) {
   Gid destination;
   std::ranges::copy(attr.grh.dgid.raw, destination.raw.begin());
   if (!destination.IsMulticast()) attr.grh.hop_limit = 0;
@@ -40,7 +40,7 @@ absl::StatusOr<verbs::AddressHandle*> CreateResolvedAh(Pd* pd, const ibv_ah_attr
     ScopedWorkerOwnership owned(runtime);
     owned.deferred_ah_destroy().Sweep(owned.worker());
     const absl::StatusOr<verbs::AddressHandle*> made =
-        owned.worker().CreateAh(pd->native, WithHopLimitOfRoute(attr));
+        owned.worker().CreateAh(pd->native, WithDefaultHopLimit(attr));
     owned.Poll();
     if (!made.ok() || (*made)->link->resolved()) return made;
     handle = *made;

@@ -13,7 +13,7 @@ namespace pollux::compat {
 // `attr` with hop_limit 0, for which the stack takes 64. For RoCEv2, Linux ignores a program's hop
 // limit, too (it takes the route's), so programs give any (ibv_rc_pingpong 1) and reach peers
 // behind routers. Groups keep the program's hop limit, as in Linux.
-ibv_ah_attr WithHopLimitOfRoute(ibv_ah_attr attr);
+ibv_ah_attr WithDefaultHopLimit(ibv_ah_attr attr);
 
 // UD and UC queue pairs do not repeat packets, and only a few frames can wait until the link-layer
 // address of a host is known. Programs rely on the kernel, which resolves it in ibv_create_ah() and

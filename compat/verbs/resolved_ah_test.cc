@@ -114,7 +114,7 @@ TEST_F(ResolvedAhTest, UcNeedsAPeerThatAnswers) {
 
 TEST_F(ResolvedAhTest, RcResolvesItsPeerLater) { EXPECT_EQ(Connect(IBV_QPT_RC, kNobody), 0); }
 
-TEST_F(ResolvedAhTest, HostsGetTheHopLimitOfTheirRouteAndGroupsThatOfTheProgram) {
+TEST_F(ResolvedAhTest, HostsGetTheDefaultHopLimitAndGroupsThatOfTheProgram) {
   constexpr int kOfProgram = 1, kOfRoute = 64;
   for (const auto& [host, hop_limit] :
        {std::pair{kSelf, kOfRoute}, {std::array<uint8_t, 4>{239, 1, 2, 3}, kOfProgram}}) {

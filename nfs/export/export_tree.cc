@@ -119,8 +119,8 @@ bool ExportTree::IsOutside(const Fd& object, const struct stat& attributes) cons
   const std::string path = PathOf(object);
   if (attributes.st_nlink != 1 || path.empty() || path == kNowhere || IsBelow(path)) return false;
   if (!path.ends_with(kRemoved)) return true;
-  // The kernel takes any name that it knows, also one that was removed while a process has the file
-  // open by it. Where the file is now, that does not say.
+  // The kernel reports any name that it knows, even a removed one by which a process still has the
+  // file open. Such a name does not say where the file is now.
   struct stat there;
   return lstat(path.c_str(), &there) == 0 && there.st_dev == attributes.st_dev &&
          there.st_ino == attributes.st_ino;

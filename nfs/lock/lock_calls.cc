@@ -437,7 +437,7 @@ Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
   const auto open = [&](bool exclusive) {
     return Open(session, args.alock.fh, exclusive, /*reclaim=*/false, &file);
   };
-  // As fcntl(F_GETLK), which takes no lock and asks for none of the two permissions in particular.
+  // As with fcntl(F_GETLK), either permission, read or write, is enough.
   Nlm4Stats opened = open(/*exclusive=*/false);
   if (opened == Nlm4Stats::kFailed && !session.context.rights->read_only) {
     opened = open(/*exclusive=*/true);

@@ -193,7 +193,7 @@ Nfsstat3 StableChange::Settle(const CallContext& context) {
 
 Fd OpenUnleased(const Fd& object, int flags) {
   Fd file(open(PathTo(object).c_str(), flags | O_NONBLOCK | O_CLOEXEC));
-  // Transfers are not to notice it.
+  // O_NONBLOCK is only for open(): reads and writes must block as usual.
   if (file.ok()) fcntl(file.get(), F_SETFL, 0);
   return file;
 }

@@ -102,12 +102,11 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
 // this before its reply. RFC 1813 sections 4.7 and 4.8
 class StableChange {
  public:
-  // Opens the object to store it. Call it before the change, so that a call without a file
-  // descriptor, or for a leased file, fails (kJukebox) while nothing has changed: its client
-  // repeats it, and what has changed already would then be an error. Does nothing for symbolic
-  // links, FIFOs, sockets and devices, which cannot be opened to store them alone: new ones are
-  // stored with their directory. What a CREATE, MKDIR, SYMLINK or MKNOD makes can be opened only
-  // afterwards.
+  // Opens the object for fsync(). Call it before the change: if no file descriptor is free or the
+  // file is leased, the call fails with kJukebox before anything has changed, so that the client
+  // can repeat it. Does nothing for symbolic links, FIFOs, sockets and devices, which cannot be
+  // opened for fsync(): new ones are stored with their directory. An object that CREATE, MKDIR,
+  // SYMLINK or MKNOD makes can be opened only afterwards.
   Nfsstat3 Begin(const Fd& object);
   // Stores the change, if Begin() was called. A failure changes the write verifier: the kernel
   // reports it only once, so that a later COMMIT would succeed although data are lost.

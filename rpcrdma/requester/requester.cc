@@ -303,7 +303,7 @@ bool Requester::IsChoked() const {
 
 void Requester::OnLook(void* requester, uint64_t now_ns) {
   auto& self = *static_cast<Requester*>(requester);
-  // Calls that others wait for are not given longer, nor those that nobody waits for.
+  // The time limit does not double for calls that block others, nor for abandoned calls.
   const bool choked = self.IsChoked();
   const uint64_t max_silence_ns =
       choked ? self.config_.silence_ns / kLooksPerSilence : self.config_.silence_ns;

@@ -32,9 +32,10 @@ struct HugePageMemory {
   uint64_t free_mib = 0;
 };
 
-// Of the page size that EAL would take `memory_mib` from: of those with enough, the largest one
-// that is not larger than that, or else the smallest. If none has enough, of the one with most.
-// What other processes have reserved is not free, though they have not touched it yet.
+// The free huge pages of the size that EAL would use for `memory_mib`: among the sizes with enough
+// free memory, the largest that does not exceed `memory_mib`, or else the smallest; if no size has
+// enough, the one with most free memory. Pages that other processes have reserved, but not yet
+// touched, do not count as free.
 HugePageMemory FreeHugePages(uint64_t memory_mib) {
   HugePageMemory most;
   const auto rank = [memory_mib](const HugePageMemory& one) {
@@ -62,8 +63,9 @@ HugePageMemory FreeHugePages(uint64_t memory_mib) {
   return most;
 }
 
-// Whether this process gets so much memory of these pages, which its control group may forbid: EAL
-// would not start, and cannot be started again without huge pages. Linux before 5.14 does not tell.
+// Whether this process's control group lets it allocate `memory_mib` of these pages. Checked before
+// EAL starts, because a failed EAL cannot be started again without huge pages. Needs Linux 5.14
+// (MADV_POPULATE_WRITE); before, the limit is not detected.
 bool CanUse(const HugePageMemory& pages, uint64_t memory_mib) {
   const uint64_t page_bytes = pages.page_kib << 10;
   const uint64_t bytes = ((memory_mib << 20) + page_bytes - 1) / page_bytes * page_bytes;
@@ -176,9 +178,9 @@ absl::Status Start(const EalOptions& options) {
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
   // EAL's threads inherit what is blocked. They write to sockets of memif and telemetry, and
-  // SIGPIPE would let whoever is at the other end of one end this process by closing it. A signal
-  // that an instruction raises ends the process if it is blocked, and EAL handles SIGBUS while it
-  // takes huge pages.
+  // SIGPIPE would end this process when a peer closes one. Signals that a faulting instruction
+  // raises stay unblocked: blocked, they end the process, and EAL handles SIGBUS while it allocates
+  // huge pages.
   sigset_t all, before;
   sigfillset(&all);
   for (const int raised : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS}) {

@@ -29,7 +29,7 @@ struct EalOptions {
 };
 
 // Starts EAL. The calling thread keeps its CPU affinity; no other thread polls, and EAL's threads
-// handle no signals but those that they raise themselves (SIGSEGV, SIGBUS and others). A second
+// handle no signals but those of faulting instructions (SIGSEGV, SIGBUS and others). A second
 // call returns the result of the first, whatever its options are, since EAL cannot be started
 // twice. Error messages contain the request and EAL's answer. DPDK logs to standard error from
 // level "critical" up: its "error" messages either repeat the returned status or are harmless.

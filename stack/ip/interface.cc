@@ -45,7 +45,8 @@ std::vector<InterfaceAddress> AllAddresses(const InterfaceConfig& config) {
   return all;
 }
 
-// RFC 4291 section 2.7: no router forwards what is sent to it.
+// Whether the group's scope is the interface or the link, so that no router forwards packets to it
+// (RFC 4291 section 2.7).
 bool StaysOnLink(const Gid& group) { return !group.IsIpv4() && (group.raw[1] & 0x0F) <= 2; }
 
 bool HasMac(const uint8_t* frame, const MacAddress& mac) {
@@ -198,8 +199,8 @@ absl::StatusOr<uint8_t> Interface::SourceIndex(const Gid& destination) const {
   return static_cast<uint8_t>(index);
 }
 
-// RFC 6724 section 5 rule 2: an address whose scope reaches as far as the group's. Among several
-// VLANs the one of the first configured address, whatever the scope.
+// The first address that is not link-local. For a group that stays on the link: a link-local
+// address on the same VLAN, if there is one (RFC 6724 section 5, rule 2).
 std::optional<uint8_t> Interface::GroupSourceIndex(const Gid& group) const {
   const auto find = [&](auto&& suits) -> std::optional<uint8_t> {
     for (uint32_t i = 0; i < host_.gids.size(); ++i) {

@@ -149,9 +149,9 @@ absl::StatusOr<Routes::Hop> Routes::Find(const Gid& destination,
   if (route == nullptr) return NoRoute(destination, addresses_);
   if (route->refuses) {
     return absl::NotFoundError(absl::StrCat(
-        "no route to ", FormatAddress(destination), ": a route to ",
+        "no route to ", FormatAddress(destination), ": the route to ",
         FormatInterfaceAddress({.address = route->prefix, .prefix_length = route->prefix_length}),
-        " refuses it"));
+        " has the type unreachable, prohibit or blackhole"));
   }
   Hop hop{.address = route->gateway.value_or(destination), .vlan = route->vlan, .source = {}};
   const std::optional<Gid> source =

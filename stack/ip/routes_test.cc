@@ -145,7 +145,9 @@ TEST(Routes, ARouteThatRefusesIsNoWay) {
   const Routes table(addresses, routes);
   const absl::Status refused = table.Find(To(10, 20, 1, 1)).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(refused.message(), "no route to 10.20.1.1: a route to 10.20.0.0/16 refuses it");
+  EXPECT_EQ(refused.message(),
+            "no route to 10.20.1.1: the route to 10.20.0.0/16 has the type unreachable, prohibit "
+            "or blackhole");
   EXPECT_TRUE(table.Find(To(10, 21, 1, 1)).ok());
   EXPECT_FALSE(table.IsNeighbour(To(10, 20, 1, 1), kNoVlan));
 }

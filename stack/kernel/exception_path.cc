@@ -26,7 +26,8 @@ bool IsRoce(const rte_mbuf* frame) {
   return wire::IsRoceFrame(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len);
 }
 
-// `sum` computes the checksum of the packet while its field is 0.
+// Completes a TCP or UDP checksum field that contains only `pseudo_header`. `sum` computes the
+// packet's checksum; the field must be 0 when it is called.
 template <class Sum>
 void CompleteField(uint8_t protocol, uint8_t* packet, size_t length, uint16_t pseudo_header,
                    const Sum& sum) {

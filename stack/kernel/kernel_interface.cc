@@ -120,7 +120,8 @@ void NarrowUnroutedPrefixes(const std::vector<ip::Route>& on_link, ip::KernelSta
 
 // `on_link` takes the routes without a gateway, of every table: which one holds for a packet is a
 // matter of rules (policy routing, VRF), but each says that its prefix is on the link. `refusing`
-// takes those that refuse, of which a host may have more than there is room for.
+// takes the routes of the types unreachable, prohibit and blackhole. They get only the room that
+// other routes leave.
 void TakeRoute(const nlmsghdr& message, uint32_t index, ip::KernelState* state,
                std::vector<ip::Route>* on_link, std::vector<ip::Route>* refusing) {
   const auto* body = Find<rtmsg>(message);

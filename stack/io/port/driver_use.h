@@ -27,8 +27,8 @@ class DriverUse {
 
   // Call it before the first DriverUse of the process.
   static void Prepare();
-  // Returns when no use of any port that began before this call goes on. Whatever the caller has
-  // written before is seen by each later use. Must not be called by a worker inside its driver.
+  // Waits until every DriverUse that began before this call, of any port, has ended. Each later one
+  // sees everything that the caller wrote before. Must not be called while holding a DriverUse.
   static void AwaitNone();
 
  private:

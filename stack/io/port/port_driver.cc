@@ -57,8 +57,9 @@ bool InterfaceRequest(const std::string& name, unsigned long request, ifreq* out
   return ioctl(fd, request, out) == 0;
 }
 
-// Whether this process may configure the interface (CAP_NET_ADMIN), which the kernel also asks of
-// whoever has it look for neighbours. The kernel supports no metric, and says so to those who may.
+// Whether this process has CAP_NET_ADMIN for the interface. Requests to the kernel to resolve
+// neighbours need it, too. SIOCSIFMETRIC changes nothing: it fails with EPERM without the
+// capability, and otherwise with EOPNOTSUPP.
 bool MayConfigure(const std::string& name) {
   ifreq request;
   return InterfaceRequest(name, SIOCSIFMETRIC, &request) || errno != EPERM;
@@ -324,8 +325,8 @@ extern "C" int __wrap_setsockopt(int fd, int level, int option, const void* valu
 }
 
 // Stands for mmap64() in all that is linked with this library (--wrap in BUILD.bazel), as
-// ProbeDevice() says. The driver wants rings locked, and the kernel would refuse what exceeds the
-// limit although it locks nothing of them.
+// ProbeDevice() says. The driver maps rings with MAP_LOCKED. The kernel would refuse rings above
+// RLIMIT_MEMLOCK, although their pages are never swapped out in any case.
 extern "C" void* __real_mmap64(void* address, size_t length, int protection, int flags, int fd,
                                off64_t offset);
 extern "C" void* __wrap_mmap64(void* address, size_t length, int protection, int flags, int fd,

@@ -30,7 +30,7 @@ void AddDriverDefaults(Devargs* devargs, uint16_t data_room, uint16_t queues);
 // Removes the socket file that a dead memif server left.
 absl::Status CheckMachine(const Devargs& devargs);
 
-// Whether the port is an interface that the kernel has and keeps.
+// Whether the driver uses a network interface that stays with the kernel (af_packet, af_xdp).
 bool NeedsInterface(Driver driver);
 
 // As rte_dev_probe(). Each port over packet sockets gets a fan-out group of its own: the driver

@@ -297,7 +297,8 @@ TEST(RcRepetitionTest, AReadResponseAndARequestLostTogetherCostOneRetry) {
   EXPECT_EQ(pair.a.counters.completer_retry_err, 1u);
 }
 
-// The response to an older READ is still missing, so that the copy is not older than all of it.
+// The response to an older READ is still missing, so the NAK's PSN is not before the oldest
+// unacknowledged one.
 TEST(RcReorderTest, ALateSequenceNakForWhatWasExecutedChangesNothing) {
   constexpr int kSends = 30, kLostSend = 10;
   TestPair pair;

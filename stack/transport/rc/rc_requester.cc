@@ -63,7 +63,7 @@ void RcRequester::Stop() {
   oldest_due_ = repairs_due_ = answer_resends_ = resends_due_ = missing_charged_ = false;
 }
 
-// The packet asks after which the next one would be too late to ask.
+// A packet requests an acknowledgement if the next packet would be sent too late to request it.
 void RcRequester::SetPacketInterval(uint64_t interval_ns) {
   const uint64_t most_ns = interval_ns != 0 && flight_.lowered() ? kLossyAckEveryNs : kAckEveryNs;
   ack_every_ns_ = static_cast<uint32_t>(most_ns - std::min(most_ns, interval_ns));
@@ -416,8 +416,8 @@ void RcRequester::OnSequenceNak(Psn psn, PollContext& context) {
   }
   nak_psn_ = psn;
   nak_at_ns_ = context.now_ns;
-  // One retry for all of a flight: this NAK, or an answer before it, may have shown that a response
-  // is lost, too. Progress since then has restored the retry.
+  // All losses of one flight use up one retry. If a missing response has used it up already, this
+  // NAK does not, unless progress since then has restored the retry.
   const bool charged = missing_charged_ && retry_left_ != qp_->attr.retry_cnt;
   if (!charged && !ChargeRetry(context)) return;
   flight_.OnLoss();
@@ -639,8 +639,8 @@ void RcRequester::OnDeadline(PollContext& context) {
   }
   if (ack_deadline_ns_ <= context.now_ns) {
     ack_deadline_ns_ = kNever;
-    // A READ before the refused request has set it. The peer has asked for this wait, and nothing
-    // can be sent again before its end.
+    // A READ before the refused request has set this time-out. Nothing can be sent again until the
+    // wait that the RNR NAK asked for has ended.
     if (rnr_until_ns_ != kNever) return;
     const verbs::LinkAddress::Value next_hop = qp_->path.link->Load();
     if (!next_hop.resolved && !next_hop.unanswered) {

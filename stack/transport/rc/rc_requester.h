@@ -61,9 +61,9 @@ class RcRequester {
   // Sends up to `*budget` packets and subtracts their number from it. Returns true if more could be
   // sent at once. In SQD no work request is begun.
   bool Transmit(PollContext& context, int* budget);
-  // Tells the next Transmit() that a rate limits it to one packet per `interval_ns`; 0: none does.
-  // Packets then request acknowledgements early enough: a pause for the rate is not a loss, which a
-  // probe would be sent for.
+  // Tells the next Transmit() that congestion control limits it to one packet per `interval_ns`
+  // (0: no limit). Packets then request acknowledgements early enough that the pauses between
+  // packets cause no probes.
   void SetPacketInterval(uint64_t interval_ns);
   // Whether a work request was begun and is not complete.
   bool HasBegun() const { return HasHead() && qp_->sq(qp_->sq_head()).numbered; }
@@ -204,7 +204,7 @@ class RcRequester {
   Psn probed_end_;    // the end of what was sent before that
   Psn reported_una_;  // una_ at the last TakeProgress()
   Psn rnr_psn_;       // of the RNR NAK that set rnr_until_ns_
-  // A missing response has used up a retry since it last went back.
+  // A missing response has used up a retry since the last GoBack().
   bool missing_charged_ = false;
 };
 
