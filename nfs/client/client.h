@@ -46,7 +46,8 @@ class Client {
   // Memory for large results of a call.
   struct Room {
     // For the eligible result (READ, READLINK), as large as it may become. A short result may come
-    // in the message instead; the decoded result points to it.
+    // in the message instead; the decoded result points to it. It may be longer than this room if
+    // the server does not comply.
     absl::Span<uint8_t> item;
     // The maximum size of the results in XDR bytes (the status, and the bytes that `count` allows),
     // for calls whose arguments set a lower limit than the binding does (READDIR, READDIRPLUS).

@@ -46,6 +46,7 @@ class MemoryServer {
   uint32_t most_bytes = kMaxFileData;  // the most that one READ or WRITE transfers
   uint32_t rtmax = kMaxFileData;       // of FSINFO; larger READs get NFS3ERR_INVAL
   uint32_t wtmax = kMaxFileData;       // the same for WRITE
+  uint32_t excess = 0;                 // READs return so many bytes more than were asked for
   uint64_t space = ~0ull;              // maximum bytes of a file
   Nfsstat3 deny = Nfsstat3::kOk;       // the status of READ, WRITE, CREATE and REMOVE
   bool exclusive = true;               // supports exclusive creation
@@ -186,7 +187,7 @@ class MemoryServer {
     if (args.count > rtmax) return {.status = Nfsstat3::kInval};
     const std::vector<uint8_t>& data = file(id).data;
     const uint64_t begin = std::min<uint64_t>(args.offset, data.size());
-    const uint64_t most = std::min(args.count, most_bytes);
+    const uint64_t most = std::min(args.count + excess, most_bytes);
     const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(most, data.size() - begin));
     return {.resok = {AttributesOf(file(id)),
                       bytes,

@@ -13,10 +13,14 @@ absl::Status NfsReadBlocks::Place(const nfs::ReadRes& results, absl::Span<uint8_
                                   uint32_t* got) {
   if (results.status != nfs::Nfsstat3::kOk) return nfs::ToStatus(results.status, what_);
   const absl::Span<const uint8_t> data = results.resok.data.bytes;
-  // The room is all that was offered and asked for, so data cannot be more.
   if (data.size() != results.resok.count) {
     return absl::DataLossError(
         absl::StrCat(what_, ": the byte count of the server's READ does not match its data"));
+  }
+  // In the message, data may be longer than the room that was offered for them.
+  if (data.size() > room.size()) {
+    return absl::DataLossError(absl::StrCat(what_, ": the server's READ has ", data.size(),
+                                            " bytes, of ", room.size(), " that were requested"));
   }
   if (data.empty() || (results.resok.eof && data.size() < room.size())) {
     return absl::AbortedError(absl::StrCat(what_, ": the file became shorter while it was read"));

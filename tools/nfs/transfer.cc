@@ -26,6 +26,8 @@ using nfs::Procedure;
 
 // How often a server may lose what was written, in one transfer.
 constexpr int kMaxRewrites = 16;
+// With smaller READs and WRITEs, the state of all blocks of a file could exhaust the memory.
+constexpr uint32_t kLeastBytes = 512;
 
 // Runs blocks to their end.
 absl::Status Run(const NfsServer& server, Blocks& blocks, uint64_t total,
@@ -248,8 +250,9 @@ absl::StatusOr<NfsLimits> AskLimits(const NfsTree& tree) {
                                          server.client.rpc().granted_credits()};
                           });
   if (!found.status.ok()) return found.status;
-  if (found.value->read == 0 || found.value->write == 0) {
-    return absl::DataLossError("the server's FSINFO sets a READ or WRITE limit of 0 bytes");
+  if (const uint32_t least = std::min(found.value->read, found.value->write); least < kLeastBytes) {
+    return absl::DataLossError(absl::StrCat("the server's FSINFO limits READ or WRITE to ", least,
+                                            " bytes; at least ", kLeastBytes, " are expected"));
   }
   return NfsLimits{
       .read_bytes = std::min(found.value->read, nfs::kMaxFileData),

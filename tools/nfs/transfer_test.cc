@@ -169,6 +169,27 @@ TEST_F(TransferTest, ErrorsNameTheRemoteFile) {
   EXPECT_THAT(std::string(Put("x", "/new").status.message()), HasSubstr("read-only"));
 }
 
+// RFC 1813 section 3.3.6: the data of small READs are in the message, whatever room was offered.
+TEST_F(TransferTest, AServerThatSendsMoreThanWasAskedForIsAnError) {
+  ASSERT_TRUE(Put(Pattern(4000), "/f").status.ok());
+  AtServer([this] {
+    files_.rtmax = 1000;
+    files_.excess = 1000;
+  });
+  const NfsTransfer get = Get("/f");
+  EXPECT_EQ(get.status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(get.status.message()), HasSubstr("2000 bytes, of 1000"));
+}
+
+TEST_F(TransferTest, TinyLimitsOfTheServerAreAnError) {
+  for (uint32_t nfs::MemoryServer::*limit :
+       {&nfs::MemoryServer::rtmax, &nfs::MemoryServer::wtmax}) {
+    const uint32_t before = AtServer([&] { return std::exchange(files_.*limit, 1); });
+    EXPECT_EQ(AskLimits(*tree_).status().code(), absl::StatusCode::kDataLoss);
+    AtServer([&] { files_.*limit = before; });
+  }
+}
+
 TEST_F(TransferTest, AFileThatShrinksDuringAGetIsAnError) {
   ASSERT_TRUE(Put(Pattern(kLarge), "/f").status.ok());
   AtServer([this] { files_.Find("f")->data.resize(100); });
