@@ -125,16 +125,18 @@ TEST_F(SettleTest, CallsWithoutADescriptorToStoreChangeNothing) {
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
     EXPECT_EQ(status, Nfsstat3::kJukebox);
   };
-  const Diropargs3 inside{.dir = directory, .name = {"g"}};
-  expect_refused(1, [&] { return Remove(context_, At("f")).status; });
-  expect_refused(1, [&] { return Rmdir(context_, At("d")).status; });
-  expect_refused(1, [&] { return Mkdir(context_, {.where = At("g")}).status; });
-  expect_refused(2, [&] { return Link(context_, {.file = file, .link = At("g")}).status; });
-  expect_refused(2, [&] { return Rename(context_, {.from = At("f"), .to = inside}).status; });
+  // Made before, since UBSan needs a descriptor to check the type of this object.
+  const CallContext& context = context_;
+  const Diropargs3 f = At("f"), d = At("d"), g = At("g"), inside{.dir = directory, .name = {"g"}};
+  expect_refused(1, [&] { return Remove(context, f).status; });
+  expect_refused(1, [&] { return Rmdir(context, d).status; });
+  expect_refused(1, [&] { return Mkdir(context, {.where = g}).status; });
+  expect_refused(2, [&] { return Link(context, {.file = file, .link = g}).status; });
+  expect_refused(2, [&] { return Rename(context, {.from = f, .to = inside}).status; });
   // One of two.
-  expect_refused(3, [&] { return Rename(context_, {.from = At("f"), .to = inside}).status; });
+  expect_refused(3, [&] { return Rename(context, {.from = f, .to = inside}).status; });
   expect_refused(1, [&] {
-    return Setattr(context_, {.object = file, .new_attributes = {.mode = 0600}}).status;
+    return Setattr(context, {.object = file, .new_attributes = {.mode = 0600}}).status;
   });
   EXPECT_EQ(Stat("f").st_nlink, 1u);
   EXPECT_EQ(Stat("f").st_mode & kPermissions, 0666u);
