@@ -545,14 +545,15 @@ uint16_t Port::Queue::Send(rte_mbuf** frames, uint16_t count, uint64_t /*now_ns*
   return rte_eth_tx_burst(port_id_, index_, frames, count);
 }
 
-uint16_t Port::Queue::ReceiveOtherwise(rte_mbuf** frames, uint16_t capacity) {
+// Inlined, it would make Receive() save registers in every call.
+[[gnu::noinline]] uint16_t Port::Queue::ReceiveOtherwise(rte_mbuf** frames, uint16_t capacity) {
   if (state_ == State::kStopped) return 0;
   const DriverUse use(port_id_);
   return rte_eth_rx_burst(port_id_, index_, frames, capacity);
 }
 
 // A memif's MTU is never lowered: no interface of the kernel is behind it.
-uint16_t Port::Queue::SendOtherwise(rte_mbuf** frames, uint16_t count) {
+[[gnu::noinline]] uint16_t Port::Queue::SendOtherwise(rte_mbuf** frames, uint16_t count) {
   if (state_ == State::kStopped) return 0;
   const DriverUse use(port_id_);
   return rte_eth_tx_burst(port_id_, index_, frames, count);
