@@ -62,7 +62,7 @@ class LockCallsTest : public testing::Test {
       const std::lock_guard lock(mutex_);
       takes_ = takes;
     }
-    // Who does not answer, until another is named.
+    // The host that does not answer calls until another name is set.
     void BeSilent(const Gid& client) {
       const std::lock_guard lock(mutex_);
       silent_ = client;
@@ -78,7 +78,7 @@ class LockCallsTest : public testing::Test {
     bool takes_ = true;
   };
 
-  // What clients are told of their calls.
+  // The results that are sent to clients.
   class ResultsTold {
    public:
     struct Result {

@@ -80,7 +80,8 @@ Sattr3 Remaining(const CallContext& context, const Sattr3& wanted) {
   return rest;
 }
 
-// Finds what was made, sets what remains, stores both, and tells. `made` is the directory's change.
+// Finds the new object, sets the attributes that remain, stores object and directory, and fills the
+// results. `made` is the directory's change.
 Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::string_view name,
                      const Sattr3& rest, StableChange* made, CreateOk* told) {
   Fd object;

@@ -35,7 +35,8 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     diagnostics_->Count(Drop::kReceiveTooSmall, context.counters);
     return;
   }
-  qp_->TakeRecv();  // not before: what is taken from a shared receive queue cannot be put back
+  // After the checks, since a receive cannot be put back into a shared receive queue.
+  qp_->TakeRecv();
   uint8_t grh[kGrhBytes] = {};
   if (packet.ip_version == 4) {
     std::memcpy(grh + kGrhBytes - kIpv4HeaderBytes, packet.frame + packet.l3_offset,

@@ -134,8 +134,8 @@ absl::Status Worker::ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int
   }
   Slot& slot = SlotOf(*qp);
   Port& port = PortOf(*qp);
-  // net_tap refuses a longer frame for good, so that no other leaves the port any more, and
-  // net_af_xdp copies it beyond the end of a buffer.
+  // A longer frame would stay first in the queue of net_tap, which then sends nothing any more, and
+  // net_af_xdp would copy it beyond the end of a buffer.
   const ibv_mtu most = port.interface->active_mtu();
   if ((mask & IBV_QP_PATH_MTU) != 0 && attr.path_mtu > most) {
     return absl::InvalidArgumentError(

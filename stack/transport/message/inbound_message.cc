@@ -126,7 +126,7 @@ InboundMessage::Result InboundMessage::AcceptWrite(const wire::RocePacket& packe
       Check(reth, offset, packet.payload_length, &at) != memory::AccessResult::kOk) {
     return Result::kAccess;
   }
-  // Not before: what is taken from a shared receive queue cannot be put back.
+  // After the checks, since a receive cannot be put back into a shared receive queue.
   if (immediate) qp_->TakeRecv();
   if (packet.payload_length > 0) std::copy_n(packet.payload(), packet.payload_length, at);
   write_ = reth;

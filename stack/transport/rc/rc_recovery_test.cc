@@ -261,6 +261,16 @@ TEST_F(RcRnrWaitTest, ALongWaitCausesNoLocalAckTimeout) {
   EXPECT_EQ(pair_.a.counters.local_ack_timeout_err, 0u);
 }
 
+// A READ and `sends` SENDs behind it, with their receives.
+void PostReadAndSends(TestPair& pair, int sends) {
+  pair.a.PostSend(IBV_WR_RDMA_READ, 0, pair.a.memory.data(), 64,
+                  reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+  for (int i = 1; i <= sends; ++i) {
+    pair.b.PostRecv(i, pair.b.memory.data() + 1024, 64);
+    pair.a.PostSend(IBV_WR_SEND, i, pair.a.memory.data() + 1024, 64);
+  }
+}
+
 // A peer acknowledges what it has executed before it says what it misses: the ACK shows that the
 // READ response is lost, and the NAK that the SEND is.
 TEST(RcRepetitionTest, AReadResponseAndARequestLostTogetherCostOneRetry) {
@@ -282,12 +292,7 @@ TEST(RcRepetitionTest, AReadResponseAndARequestLostTogetherCostOneRetry) {
                                                            : false;
     return lost ? PacketAction::kDrop : PacketAction::kDeliver;
   };
-  pair.a.PostSend(IBV_WR_RDMA_READ, 0, pair.a.memory.data(), 64,
-                  reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
-  for (int i = 1; i <= kSends; ++i) {
-    pair.b.PostRecv(i, pair.b.memory.data() + 1024, 64);
-    pair.a.PostSend(IBV_WR_SEND, i, pair.a.memory.data() + 1024, 64);
-  }
+  PostReadAndSends(pair, kSends);
   pair.RunToEnd();
   EXPECT_EQ(acks_before_nak, 1);
   EXPECT_EQ(naks, 1);
@@ -315,12 +320,7 @@ TEST(RcReorderTest, ALateSequenceNakForWhatWasExecutedChangesNothing) {
                           : false;
     return lost ? PacketAction::kDrop : PacketAction::kDeliver;
   };
-  pair.a.PostSend(IBV_WR_RDMA_READ, 0, pair.a.memory.data(), 64,
-                  reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
-  for (int i = 1; i <= kSends; ++i) {
-    pair.b.PostRecv(i, pair.b.memory.data() + 1024, 64);
-    pair.a.PostSend(IBV_WR_SEND, i, pair.a.memory.data() + 1024, 64);
-  }
+  PostReadAndSends(pair, kSends);
   pair.Run();
   ASSERT_EQ(pair.b.Poll().size(), size_t{kSends});
   ASSERT_TRUE(pair.a.Poll().empty());
