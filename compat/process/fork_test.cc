@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rte_mempool.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -71,9 +73,36 @@ int OrErrno(int error) {
   return error == 0 ? 0 : -1;
 }
 
+// Fork handlers of a library that is initialised before the device is opened.
+class LibraryOfProgram {
+ public:
+  static void Initialise() { pthread_atfork(BeforeFork, AfterFork, AfterFork); }
+
+  static inline std::mutex mutex;
+  static inline std::atomic<ibv_cq*> cq{nullptr};  // polled by the handlers; null: none
+
+ private:
+  static void Poll() {
+    if (cq == nullptr) return;
+    ibv_wc wc{};
+    EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 0);
+  }
+  static void BeforeFork() {
+    Poll();
+    mutex.lock();
+  }
+  static void AfterFork() {
+    mutex.unlock();
+    Poll();
+  }
+};
+
 class ForkTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv(kSettingsVariable, kPortOfOne, 1); }
+  static void SetUpTestSuite() {
+    setenv(kSettingsVariable, kPortOfOne, 1);
+    LibraryOfProgram::Initialise();
+  }
   void SetUp() override {
     ibv_device** list = ibv_get_device_list(nullptr);
     ASSERT_NE(list[0], nullptr);
@@ -357,6 +386,32 @@ TEST_F(ForkTest, CallsThatNeedThePortFailInAChild) {
   EXPECT_EQ(rdma_destroy_id(waits), 0);
   EXPECT_EQ(rdma_destroy_id(listener), 0);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+TEST_F(ForkTest, ForkHandlersMayLockWhatAnotherThreadHoldsInACall) {
+  std::atomic<bool> enough{false};
+  std::thread poller([&] {
+    while (!enough) {
+      const std::lock_guard lock(LibraryOfProgram::mutex);
+      ibv_wc wc{};
+      EXPECT_EQ(ibv_poll_cq(cq_, 1, &wc), 0);
+    }
+  });
+  alarm(kTimeoutS);
+  for (int i = 0; i < kChildren && !HasFailure(); ++i) {
+    EXPECT_EQ(StatusOfChild([] { return 0; }), 0);
+  }
+  alarm(0);
+  enough = true;
+  poller.join();
+}
+
+TEST_F(ForkTest, ForkHandlersMayCallVerbs) {
+  LibraryOfProgram::cq = cq_;
+  alarm(kTimeoutS);
+  EXPECT_EQ(StatusOfChild([&] { return HasFailure() ? 10 : DestroyAll(); }), 0);
+  alarm(0);
+  LibraryOfProgram::cq = nullptr;
 }
 
 // Whatever the parent's threads are in the middle of.

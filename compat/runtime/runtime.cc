@@ -139,7 +139,9 @@ absl::StatusOr<Runtime*> Runtime::Get() {
         "registered memory\n",
         std::strerror(errno));
   }
-  pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+  // Not with the other handlers, since it allocates memory: this one runs after those of
+  // allocators.
+  pthread_atfork(nullptr, nullptr, LetGoInChild);
   // From here on no call takes the lock: what forks while another thread has it leaves a child in
   // which nobody gives it back.
   runtime = opened->release();
@@ -346,10 +348,6 @@ void Runtime::AfterForkInChild() {
   Runtime* const there = runtime;
   if (there == nullptr) return;
   ForkedChild::Become();
-  // A program of the kernel's verbs leaves nothing of its port with its children.
-  LetGo(there->descriptors_of_port_);
-  if (there->device_->claims() != nullptr) LetGo(SocketsUnder(kernel::NameClaim::kPrefix));
-  if (there->memif_sockets_ != nullptr) there->memif_sockets_->LetGo();
   if (InCall()) {
     if (held_for_fork) there->ownership_.Release();
     return;
@@ -358,6 +356,17 @@ void Runtime::AfterForkInChild() {
   static_assert(std::is_trivially_destructible_v<engine::Ownership>);
   std::construct_at(&there->ownership_);
 }
+
+// A program of the kernel's verbs leaves nothing of its port with its children.
+void Runtime::LetGoInChild() {
+  Runtime* const there = runtime;
+  if (there == nullptr) return;
+  LetGo(there->descriptors_of_port_);
+  if (there->device_->claims() != nullptr) LetGo(SocketsUnder(kernel::NameClaim::kPrefix));
+  if (there->memif_sockets_ != nullptr) there->memif_sockets_->LetGo();
+}
+
+void Runtime::HandleForks() { pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild); }
 
 void Runtime::TellOfCopy() {
   OfAnotherProcess().IgnoreError();
@@ -376,6 +385,12 @@ void Runtime::EndOnce() {
 }
 
 namespace {
+
+// The handlers that run before a fork run in the reverse order of their registration. Libraries and
+// programs that use this one register later: they may call verbs in their handlers, and lock there
+// what other threads hold during calls. Allocators must register earlier, because calls allocate
+// memory. Jemalloc and Scudo do so at the first allocation, which the C++ library has made by now.
+__attribute__((constructor)) void HandleForksFromNowOn() { Runtime::HandleForks(); }
 
 // Exit handlers and static destructors of the program still use its connections, so this runs after
 // all of them, and after the destructor functions of the libraries that depend on this one. A

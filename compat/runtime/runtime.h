@@ -87,6 +87,8 @@ class Runtime {
   // Ends all connections if this process, not one that it was forked from, has opened the port.
   // Called when the process exits.
   static void EndOfThisProcess();
+  // Registers the fork handlers. Called once, when the library is loaded.
+  static void HandleForks();
   // A file of this process of which each context has a descriptor, to recognise contexts of this
   // process.
   int command_fd() const { return command_fd_; }
@@ -131,10 +133,13 @@ class Runtime {
   static void TellOfCopy();
   static void EndOnce();
   // Fork handlers. They make sure that no thread is in a call during the fork. An exception is a
-  // call that a signal handler has interrupted, if the handler forks or does not return.
+  // call that a signal handler has interrupted, if the handler forks or does not return. They
+  // allocate no memory: some allocators lock themselves before BeforeFork() runs.
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();
+  // In a forked child: puts /dev/null in place of the port's descriptors.
+  static void LetGoInChild();
 
   const pid_t process_ = getpid();
   engine::Clock clock_;
