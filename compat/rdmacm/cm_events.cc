@@ -289,6 +289,7 @@ int Complete(CmId* id) {
   AcknowledgeLast(id);
   if (pollux_rdma_get_cm_event(id->channel, &id->event) != 0) return -1;
   if (id->event->event == RDMA_CM_EVENT_REJECTED) return Failed(ECONNREFUSED);
+  if (id->event->event == RDMA_CM_EVENT_DEVICE_REMOVAL) return Failed(ENODEV);
   if (id->event->status == 0) return 0;
   return Failed(id->event->status < 0 ? -id->event->status : ECONNREFUSED);
 }

@@ -11,7 +11,9 @@
 #include <cstring>
 #include <thread>
 
+#include "compat/rdmacm/cm_id.h"
 #include "compat/rdmacm/cm_peer_for_test.h"
+#include "compat/runtime/runtime.h"
 #include "compat/runtime/settings.h"
 
 namespace pollux::compat {
@@ -361,6 +363,22 @@ TEST_F(CmEventsTest, ASynchronousDatagramListenerMayBeDestroyedBeforeItsAccepted
   EXPECT_EQ(request->event, nullptr);
   AwaitEvent(others_, RDMA_CM_EVENT_ESTABLISHED);
   for (rdma_cm_id* id : {listener, request, asker}) EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
+// The manager tells new identifiers, too, that the device is gone.
+TEST_F(CmEventsTest, ASynchronousCallFailsOnceTheDeviceIsRemoved) {
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP), 0);
+  {
+    const ScopedWorkerOwnership owned(*Runtime::Get());
+    cm::Event removal;
+    removal.type = RDMA_CM_EVENT_DEVICE_REMOVAL;
+    HandlerFor(Of(id))(removal);
+  }
+  Ipv4Address address(kAddressOfOne, kPort);
+  EXPECT_EQ(rdma_resolve_addr(id, nullptr, address.get(), kResolveTimeoutMs), -1);
+  EXPECT_EQ(errno, ENODEV);
+  EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
 TEST_F(CmEventsTest, MigratingToTheSameChannelKeepsTheOrderOfEvents) {
