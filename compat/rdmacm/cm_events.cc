@@ -75,9 +75,23 @@ void SetParam(const CmId& id, const cm::Event& from, CmEvent* event) {
   event->param.conn.private_data_len = length;
 }
 
-void SetContextOfGroup(const CmId& id, CmEvent* event) {
+void SetGroup(const CmId& id, CmEvent* event) {
+  event->param.ud.private_data = nullptr;
   const auto found = id.groups.find(GroupOf(*event));
-  event->param.ud.private_data = found == id.groups.end() ? nullptr : found->second;
+  if (found == id.groups.end()) return;
+  event->group = found->second;
+  event->param.ud.private_data = event->group->context;
+}
+
+void Deliver(const std::unique_ptr<CmEvent>& event) {
+  event->owner->events_given.Deliver();
+  if (event->group != nullptr) event->group->events_given.Deliver();
+}
+
+void Acknowledge(const CmEvent* event) {
+  if (event->group != nullptr) event->group->events_given.Acknowledge();
+  event->owner->events_given.Acknowledge();
+  delete event;
 }
 
 void OnEvent(CmId* id, const cm::Event& from) {
@@ -98,7 +112,7 @@ void OnEvent(CmId* id, const cm::Event& from) {
     event->id = MakeRequest(id, from);
     Of(event->id)->offered = ToParam(from.param);
   }
-  if (IsAboutGroup(*event)) SetContextOfGroup(*id, event.get());
+  if (IsAboutGroup(*event)) SetGroup(*id, event.get());
   Of(id->channel)->events.Push(std::move(event));
 }
 
@@ -231,9 +245,7 @@ cm::EventHandler HandlerFor(CmId* id) {
 
 void AcknowledgeLast(CmId* id) {
   if (id->event == nullptr) return;
-  auto* event = static_cast<CmEvent*>(std::exchange(id->event, nullptr));
-  event->owner->events_given.Acknowledge();
-  delete event;
+  Acknowledge(static_cast<CmEvent*>(std::exchange(id->event, nullptr)));
 }
 
 POLLUX_EXPORT rdma_event_channel* pollux_rdma_create_event_channel() {
@@ -268,8 +280,7 @@ POLLUX_EXPORT int pollux_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_
   if (Runtime::IsCopy()) return -1;
   if (HoldsBack(Of(channel))) return Failed(EAGAIN);
   std::unique_ptr<CmEvent> taken;
-  const int error = Of(channel)->events.Take(
-      &taken, [](const std::unique_ptr<CmEvent>& given) { given->owner->events_given.Deliver(); });
+  const int error = Of(channel)->events.Take(&taken, Deliver);
   if (error != 0) return Failed(error);
   Settle(*taken);
   *event = taken.release();
@@ -278,9 +289,7 @@ POLLUX_EXPORT int pollux_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_
 
 POLLUX_EXPORT int pollux_rdma_ack_cm_event(rdma_cm_event* event) {
   if (event == nullptr) return Failed(EINVAL);
-  auto* given = static_cast<CmEvent*>(event);
-  given->owner->events_given.Acknowledge();
-  delete given;
+  Acknowledge(static_cast<CmEvent*>(event));
   return 0;
 }
 

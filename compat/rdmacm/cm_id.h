@@ -25,10 +25,18 @@ static_assert(sizeof(rdma_event_channel) == 4);
 
 struct CmId;
 
+// A multicast group that the program has asked an identifier to join.
+struct CmGroup {
+  explicit CmGroup(void* context_of_program) : context(context_of_program) {}
+  void* const context;
+  UnackedEvents events_given;  // leaving the group waits for them
+};
+
 // Passed to the program by rdma_get_cm_event() and destroyed by rdma_ack_cm_event().
 struct CmEvent : rdma_cm_event {
   CmEvent() : rdma_cm_event{} {}
   CmId* owner = nullptr;  // its destruction waits for this event; for a request, the listener
+  std::shared_ptr<CmGroup> group;  // of an event about a group
   std::vector<uint8_t> private_data_bytes;
   uint8_t times_held_back = 0;
 };
@@ -51,7 +59,7 @@ struct CmId : CmIdBase {
   uint8_t ack_timeout = 0;                 // RDMA_OPTION_ID_ACK_TIMEOUT
   bool family_only = false;                // RDMA_OPTION_ID_AFONLY
   ibv_sa_path_rec path{};                  // route.path_rec points to it once there is a route
-  std::map<Gid, void*> groups;             // the program's context for each joined group
+  std::map<Gid, std::shared_ptr<CmGroup>> groups;
   // Set by rdma_create_ep(3) of a listener, for the identifiers of its requests.
   std::optional<ibv_qp_init_attr> qp_of_requests;
 };

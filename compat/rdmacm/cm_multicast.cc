@@ -1,5 +1,6 @@
 // Multicast groups of rdma_cm.
 #include <cerrno>
+#include <memory>
 
 #include "compat/loader/export.h"
 #include "compat/rdmacm/cm_address.h"
@@ -20,7 +21,7 @@ int Join(CmId* id, const sockaddr* address, void* context) {
     ReleaseMovedQp(owned, id);
     const absl::Status status = owned.manager().JoinMulticast(id->native, group->address);
     if (!status.ok()) return CmResult(status);
-    id->groups[group->address] = context;
+    id->groups[group->address] = std::make_shared<CmGroup>(context);
     owned.Poll();
   }
   return Complete(id);
@@ -42,22 +43,32 @@ POLLUX_EXPORT int pollux_rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_
   return Join(Of(id), attr->addr, context);
 }
 
-// Of its joining nothing is heard any more.
+// Of its joining nothing is heard any more: who has taken an event of the group is done with it
+// when this returns.
 POLLUX_EXPORT int pollux_rdma_leave_multicast(rdma_cm_id* id, sockaddr* address) {
   if (Runtime::IsCopy()) return -1;
   const std::optional<SocketAddress> group = ToEndpoint(address);
   if (!group) return Failed(EINVAL);
   CmId* const mine = Of(id);
-  ScopedWorkerOwnership owned(mine->runtime);
-  const absl::Status status = owned.manager().LeaveMulticast(mine->native, group->address);
-  const bool was_joined = mine->groups.erase(group->address) != 0;
-  if (Qp* const member = MemberOf(*mine); was_joined && member != nullptr) {
-    DetachFromGroup(owned, member, group->address).IgnoreError();  // may be already
+  absl::Status status;
+  std::shared_ptr<CmGroup> left;
+  {
+    ScopedWorkerOwnership owned(mine->runtime);
+    status = owned.manager().LeaveMulticast(mine->native, group->address);
+    if (auto node = mine->groups.extract(group->address); !node.empty()) left = node.mapped();
+    if (Qp* const member = MemberOf(*mine); left != nullptr && member != nullptr) {
+      DetachFromGroup(owned, member, group->address).IgnoreError();  // may be already
+    }
+    Of(id->channel)->events.RemoveIf([&](const std::unique_ptr<CmEvent>& event) {
+      return event->owner == mine && IsAboutGroup(*event) && GroupOf(*event) == group->address;
+    });
+    owned.Poll();
   }
-  Of(id->channel)->events.RemoveIf([&](const std::unique_ptr<CmEvent>& event) {
-    return event->owner == mine && IsAboutGroup(*event) && GroupOf(*event) == group->address;
-  });
-  owned.Poll();
+  if (left != nullptr) {
+    const auto* const last = static_cast<const CmEvent*>(mine->event);
+    if (last != nullptr && last->group == left) AcknowledgeLast(mine);
+    left->events_given.AwaitAll();
+  }
   return CmResult(status);
 }
 

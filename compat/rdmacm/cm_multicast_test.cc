@@ -6,15 +6,19 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "compat/rdmacm/cm_peer_for_test.h"
 #include "compat/runtime/runtime.h"
 #include "compat/runtime/settings.h"
+#include "stack/base/eventually_for_test.h"
 
 namespace pollux::compat {
 namespace {
@@ -205,6 +209,34 @@ TEST_F(CmMulticastTest, LeavingAGroupDropsItsJoinEvent) {
   EXPECT_EQ(rdma_get_cm_event(channel_, &event), -1);
   EXPECT_EQ(errno, EAGAIN);
   rdma_destroy_qp(id_);
+}
+
+// The program may free the context of a group that it has left.
+TEST_F(CmMulticastTest, LeavingAGroupWaitsForItsJoinEventToBeAcknowledged) {
+  ASSERT_EQ(Join(), 0) << std::strerror(errno);
+  rdma_cm_event* event = nullptr;
+  ASSERT_EQ(rdma_get_cm_event(channel_, &event), 0);
+  std::atomic<bool> left{false};
+  std::thread leaver([&] {
+    EXPECT_EQ(rdma_leave_multicast(id_, group_.get()), 0) << std::strerror(errno);
+    left = true;
+  });
+  EXPECT_TRUE(Eventually([] { return !IsJoined(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(left);
+  EXPECT_EQ(rdma_ack_cm_event(event), 0);
+  leaver.join();
+}
+
+TEST_F(CmMulticastTest, ASynchronousIdentifierLeavesWithoutAnAcknowledgement) {
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_UDP), 0);
+  ASSERT_EQ(Bind(id, kAddressOfOne, 0), 0) << std::strerror(errno);
+  ASSERT_EQ(rdma_join_multicast(id, group_.get(), nullptr), 0) << std::strerror(errno);
+  EXPECT_NE(id->event, nullptr);
+  EXPECT_EQ(rdma_leave_multicast(id, group_.get()), 0) << std::strerror(errno);
+  EXPECT_EQ(id->event, nullptr);
+  EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
 }  // namespace
