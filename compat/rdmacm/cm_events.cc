@@ -94,12 +94,23 @@ void Acknowledge(const CmEvent* event) {
   delete event;
 }
 
+// Of RDMA_OPTION_ID_AFONLY the manager knows only what it means to IPv6.
+bool IsOfOtherFamily(const CmId& listener, const cm::Id& request) {
+  return listener.family_only && listener.route.addr.src_addr.sa_family != AF_INET6 &&
+         !request.local().address.IsIpv4();
+}
+
 void OnEvent(CmId* id, const cm::Event& from) {
   // As rdma_ucm: who accepts finds that the peer has given up.
   if (id->awaits_accept && from.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
   if (id->accept_error != nullptr && from.type == RDMA_CM_EVENT_CONNECT_ERROR) {
     *id->accept_error = -from.status;
     return;
+  }
+  if (from.type == RDMA_CM_EVENT_CONNECT_REQUEST && IsOfOtherFamily(*id, *from.id)) {
+    cm::Manager& manager = id->runtime->manager();
+    manager.Reject(from.id, {}, cm::RejectReason::kInvalidServiceId).IgnoreError();
+    return manager.DestroyId(from.id);
   }
   auto event = std::make_unique<CmEvent>();
   event->owner = id;

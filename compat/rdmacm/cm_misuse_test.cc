@@ -28,7 +28,9 @@ namespace {
 
 class CmMisuseTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv(kSettingsVariable, kPortOfOne, 1); }
+  static void SetUpTestSuite() {
+    setenv(kSettingsVariable, (std::string(kPortOfOne) + "address=2001:db8::1/64\n").c_str(), 1);
+  }
   void SetUp() override {
     channel_ = rdma_create_event_channel();
     ASSERT_NE(channel_, nullptr);
@@ -164,7 +166,47 @@ TEST_F(CmMisuseTest, APortForIpv6OnlyLeavesIpv4ToOthers) {
   rdma_destroy_event_channel(others);
 }
 
-TEST_F(CmMisuseTest, AnIpv4BindingIgnoresAfonly) {
+// As Linux: without the option such a listener takes requests to IPv6 addresses, too.
+TEST_F(CmMisuseTest, AfonlyRestrictsAnIpv4ListenerToIpv4) {
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(7014);
+  inet_pton(AF_INET6, "2001:db8::1", &address.sin6_addr);
+  for (int only : {1, 0}) {
+    rdma_cm_id *listener = Make(), *peer = nullptr;
+    ASSERT_EQ(rdma_set_option(listener, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof only),
+              0);
+    ASSERT_EQ(Bind(listener, "0.0.0.0", 7014), 0);
+    ASSERT_EQ(rdma_listen(listener, 1), 0);
+    rdma_event_channel* others = rdma_create_event_channel();
+    ASSERT_EQ(rdma_create_id(nullptr, &peer, nullptr, RDMA_PS_TCP), 0);
+    auto* const to = reinterpret_cast<sockaddr*>(&address);
+    ASSERT_EQ(rdma_resolve_addr(peer, nullptr, to, kResolveTimeoutMs), 0) << std::strerror(errno);
+    ASSERT_EQ(rdma_resolve_route(peer, kResolveTimeoutMs), 0);
+    ASSERT_EQ(MakeQp(peer), 0);
+    ASSERT_EQ(rdma_migrate_id(peer, others), 0);
+    rdma_conn_param param{};
+    ASSERT_EQ(rdma_connect(peer, &param), 0);
+    pollfd told[] = {{channel_->fd, POLLIN, 0}, {others->fd, POLLIN, 0}};
+    ASSERT_GT(poll(told, 2, -1), 0);
+    ASSERT_EQ(told[0].revents != 0, only == 0) << "a request";
+    if (only == 1) {
+      rdma_cm_event* event = nullptr;
+      ASSERT_EQ(rdma_get_cm_event(others, &event), 0);
+      EXPECT_EQ(event->event, RDMA_CM_EVENT_REJECTED) << rdma_event_str(event->event);
+      EXPECT_EQ(event->status, 8) << "no listener";
+      EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    } else {
+      EXPECT_EQ(rdma_destroy_id(AwaitEvent(channel_, RDMA_CM_EVENT_CONNECT_REQUEST)), 0);
+      AwaitEvent(others, RDMA_CM_EVENT_REJECTED);
+    }
+    rdma_destroy_qp(peer);
+    for (rdma_cm_id* id : {peer, listener}) EXPECT_EQ(rdma_destroy_id(id), 0);
+    rdma_destroy_event_channel(others);
+  }
+}
+
+TEST_F(CmMisuseTest, AnIpv4ListenerWithAfonlyHasThePortOfItsAddresses) {
   int only = 1;
   ASSERT_EQ(rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof only), 0);
   sockaddr_in6 elsewhere{};
