@@ -63,10 +63,16 @@ DestinationFile::DestinationFile(const std::string& path) : path_(path) {
     status_ = NotRegular(path);
     return;
   }
+  // Otherwise only rename() would report it, after the transfer.
+  if (!exists && errno == ENAMETOOLONG) {
+    status_ = absl::ErrnoToStatus(errno, absl::StrCat("file ", path));
+    return;
+  }
   std::error_code unresolved;
   // A symbolic link stays one: what it points to is replaced.
   if (exists) path_ = std::filesystem::canonical(path, unresolved).string();
-  std::string temporary = absl::StrCat(path_, ".XXXXXX");
+  // Not longer for a longer name: that of the file may have as many bytes as a name can have.
+  std::string temporary = absl::StrCat(path_.substr(0, path_.rfind('/') + 1), ".pollux-XXXXXX");
   fd_ = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd_ < 0) {
     status_ = absl::ErrnoToStatus(errno, absl::StrCat("file ", path));

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -101,6 +102,16 @@ TEST_F(LocalFileTest, DestinationReplacesOnlyWhenComplete) {
   struct stat st;
   ASSERT_EQ(stat(Path("a").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 07777, 0640u);
+}
+
+TEST_F(LocalFileTest, ANameMayBeAsLongAsTheFileSystemAllows) {
+  const std::string longest(NAME_MAX, 'n');
+  DestinationFile file(Path(longest));
+  ASSERT_TRUE(file.status().ok()) << file.status();
+  EXPECT_TRUE(file.Complete().ok());
+  EXPECT_TRUE(std::filesystem::exists(Path(longest)));
+  EXPECT_FALSE(DestinationFile(Path(longest + "n")).status().ok());
+  EXPECT_EQ(Entries(), 1u);
 }
 
 TEST_F(LocalFileTest, NewDestinationFollowsTheUmask) {
