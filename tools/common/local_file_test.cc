@@ -68,7 +68,20 @@ TEST_F(LocalFileTest, SourceMustHaveASize) {
   EXPECT_TRUE(SourceFile(Path("empty")).status().ok());
 }
 
-// A file that grows while it is sent is not all sent.
+TEST_F(LocalFileTest, AChangedSourceIsNoticed) {
+  Fill("a", "12345");
+  std::filesystem::last_write_time(Path("a"), {});
+  const SourceFile before(Path("a"));
+  EXPECT_TRUE(before.CheckUnchanged().ok());
+  Fill("a", "abcde");
+  EXPECT_TRUE(absl::IsAborted(before.CheckUnchanged()));
+  const SourceFile file(Path("a"));
+  const auto written = std::filesystem::last_write_time(Path("a"));
+  Fill("a", "abcdef");
+  std::filesystem::last_write_time(Path("a"), written);
+  EXPECT_TRUE(absl::IsAborted(file.CheckUnchanged()));
+}
+
 TEST_F(LocalFileTest, DigestCoversTheGivenNumberOfBytes) {
   constexpr size_t kMany = (size_t{1} << 20) + 5;  // more than are read at once
   Fill("a", std::string(kMany, 'x'));
