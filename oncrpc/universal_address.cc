@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "stack/base/address.h"
@@ -22,7 +23,7 @@ std::string UniversalAddress(const SocketAddress& endpoint) {
 
 absl::StatusOr<SocketAddress> ParseUniversalAddress(absl::string_view text) {
   const absl::Status wrong = absl::InvalidArgumentError(absl::StrCat(
-      "'", text,
+      "'", absl::CHexEscape(text),
       "' is not a universal address: an IP address and the two bytes of a port, in decimal"));
   const size_t low_dot = text.rfind('.');
   if (low_dot == absl::string_view::npos || low_dot == 0) return wrong;

@@ -1,6 +1,9 @@
 #include "oncrpc/universal_address.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include "stack/base/address.h"
 
@@ -37,6 +40,11 @@ TEST(UniversalAddressTest, RefusesInvalidAddresses) {
     EXPECT_EQ(ParseUniversalAddress(text).status().code(), absl::StatusCode::kInvalidArgument)
         << text;
   }
+}
+
+TEST(UniversalAddressTest, ErrorsContainNoControlCharacters) {
+  EXPECT_THAT(std::string(ParseUniversalAddress("\x1b[2J\n1.2").status().message()),
+              ::testing::StartsWith("'\\x1b[2J\\n1.2' is not"));
 }
 
 }  // namespace

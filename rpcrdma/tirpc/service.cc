@@ -77,7 +77,8 @@ Counters Service::counters() {
   return counters;
 }
 
-absl::Status Service::Add(const UpperLayer& upper, Dispatch dispatch) {
+absl::Status Service::Add(const UpperLayer& upper, Dispatch dispatch,
+                          absl::AnyInvocable<absl::Status()> announce) {
   const oncrpc::ProgramBinding& binding = upper.binding;
   if (upper.LargestMessage() > bulk_bytes_) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -85,14 +86,26 @@ absl::Status Service::Add(const UpperLayer& upper, Dispatch dispatch) {
         "the first of the programs that share the port",
         binding.program, upper.LargestMessage(), bulk_bytes_));
   }
-  upper_layers_.push_back(upper);
-  absl::Status status;
-  RunOn(host_, [&] { status = core_->Add(&upper_layers_.back()); });
-  if (!status.ok()) {
-    upper_layers_.pop_back();
-    return status;
+  // The worker keeps a program for which Add() has failed, since calls may refer to it.
+  auto added = std::ranges::find_if(added_, [&binding](const Added& one) {
+    return !one.has_dispatch && one.upper.binding.program == binding.program &&
+           one.upper.binding.version == binding.version;
+  });
+  if (added == added_.end()) {
+    added = added_.insert(added_.end(), {.upper = upper});
+    absl::Status status;
+    RunOn(host_, [&] { status = core_->Add(&added->upper); });
+    if (!status.ok()) {
+      added_.erase(added);
+      return status;
+    }
+  }
+  // Before svc_reg(), which svc_unreg() undoes only together with those of other transports.
+  if (announce) {
+    if (absl::Status status = announce(); !status.ok()) return status;
   }
   if (svc_reg(&transport_, binding.program, binding.version, dispatch, nullptr)) {
+    added->has_dispatch = true;
     return absl::OkStatus();
   }
   return absl::AlreadyExistsError(

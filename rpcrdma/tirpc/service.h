@@ -8,6 +8,7 @@
 #include <list>
 #include <memory>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rpcrdma/connection/counters.h"
@@ -38,10 +39,14 @@ class Service {
   static absl::StatusOr<Service*> Create(const Host& host, uint16_t port, uint32_t bulk_bytes,
                                          const ServiceLimits& limits = {});
 
-  // Registers a program whose calls go to `dispatch`, as svc_reg() does. Errors: those of
-  // Server::RegisterProgram(); AlreadyExists if libtirpc has another dispatch routine for it;
-  // InvalidArgument if its largest message exceeds `bulk_bytes` of Create().
-  absl::Status Add(const UpperLayer& upper, Dispatch dispatch);
+  // Registers a program whose calls go to `dispatch`, as svc_reg() does. `announce`, if given,
+  // makes the program known to clients; it is called when calls are accepted, which wait for
+  // svc_run(). If it fails, there is no dispatch routine, and Add() may be called again. Errors:
+  // those of Server::RegisterProgram() and of `announce`; AlreadyExists if libtirpc has another
+  // dispatch routine for it; InvalidArgument if its largest message exceeds `bulk_bytes` of
+  // Create().
+  absl::Status Add(const UpperLayer& upper, Dispatch dispatch,
+                   absl::AnyInvocable<absl::Status()> announce = nullptr);
 
   SVCXPRT* transport() { return &transport_; }
   // The counters of all its connections. Any thread except the worker's; blocks until the worker
@@ -69,8 +74,12 @@ class Service {
   std::unique_ptr<ServiceCore> core_;   // belongs to the worker
   std::list<std::unique_ptr<ServiceLink>> links_;
   bool is_to_go_ = false;  // to be destroyed when the current dispatch routine returns
+  struct Added {
+    UpperLayer upper;
+    bool has_dispatch = false;
+  };
   // These outlive the calls that they describe.
-  std::list<UpperLayer> upper_layers_;
+  std::list<Added> added_;
   absl::AnyInvocable<void()> on_destroy_;
 };
 

@@ -208,6 +208,29 @@ TEST_P(ServiceTest, ThreadsCallThroughOwnAndSharedClients) {
   EXPECT_GE(serving->counters().replies_sent, (kOwn + kSharing) * uint64_t{kCalls});
 }
 
+TEST_P(ServiceTest, AProgramThatCannotBeAnnouncedHasNoDispatchRoutine) {
+  constexpr uint32_t kOther = kProgram + 1;
+  const UpperLayer upper = FindUpperLayer(kOther, kVersion);
+  const auto call = [this] {
+    const OwnedClient client(*MakeClient(client_->host(),
+                                         {.address = server_->device().gid(), .port = kPort},
+                                         kOther, kVersion, &FindUpperLayer, kConnectTimeoutMs));
+    return clnt_call(client.get(), NULLPROC, reinterpret_cast<xdrproc_t>(XdrNothing), nullptr,
+                     reinterpret_cast<xdrproc_t>(XdrNothing), nullptr, kTimeout);
+  };
+  serving_->Do([&] {
+    EXPECT_TRUE(absl::IsUnavailable(
+        serving->Add(upper, Dispatch, [] { return absl::UnavailableError("no rpcbind"); })));
+  });
+  EXPECT_EQ(call(), RPC_PROGUNAVAIL);
+  serving_->Do([&] {
+    EXPECT_TRUE(serving->Add(upper, Dispatch, [] { return absl::OkStatus(); }).ok());
+    EXPECT_TRUE(absl::IsAlreadyExists(serving->Add(upper, Dispatch)));
+  });
+  EXPECT_EQ(call(), RPC_SUCCESS);
+  serving_->Do([] { svc_unreg(kOther, kVersion); });
+}
+
 // Who waits for longer than anybody polls for, sleeps; and is woken.
 TEST_P(ServiceTest, SlowCallsWakeTheirSleepingCallers) {
   const OwnedClient one = MakeOne(), other = MakeOne();

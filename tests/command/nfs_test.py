@@ -1,6 +1,9 @@
 """Tests the subcommands of pollux nfs, and its errors: usage, names, missing servers."""
 
 import json
+import socket
+import struct
+import threading
 
 from tests.command.harness import CommandTest, Host
 
@@ -9,6 +12,17 @@ PLACE = ("--port", "net_null0", "--address", "10.0.0.2/24")
 URL = "nfs://10.0.0.1/srv/file"
 # Longer than a DNS label may be, so that the resolver sends no query for it.
 NOBODY = "x" * 64
+
+
+def serve_exports(listener, name):
+    """Answers one EXPORT call, and lists one directory."""
+    with listener.accept()[0] as connection:
+        call = connection.recv(65536)
+        padded = name + bytes(-len(name) % 4)
+        exports = struct.pack(">II", 1, len(name)) + padded + bytes(8)  # no groups, no more
+        reply = call[4:8] + struct.pack(">IIIII", 1, 0, 0, 0, 0) + exports
+        connection.sendall(struct.pack(">I", 1 << 31 | len(reply)) + reply)
+        connection.recv(1)
 
 
 class NfsTest(CommandTest):
@@ -63,3 +77,11 @@ class NfsTest(CommandTest):
         self.assertEqual(run.process.returncode, 1)
         self.assertFalse(answer["ok"])
         self.assertIn("Connection refused", answer["error"])
+
+    def test_control_characters_of_a_server_do_not_reach_the_terminal(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server = threading.Thread(target=serve_exports, args=(listener, b"/\x1b[2J\n/srv"))
+            server.start()
+            self.fails(1, ["ls", *PLACE, "--mount", f"127.0.0.1:{listener.getsockname()[1]}", URL],
+                       "only: /\\u001b[2J\\n/srv")
+            server.join()

@@ -35,7 +35,7 @@ mode_t NewFileMode() {
 
 // Nonblocking, so that a pipe is refused and not waited for.
 SourceFile::SourceFile(const std::string& path)
-    : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   struct stat st;
   if (fd_ < 0 || fstat(fd_, &st) != 0) {
     status_ = absl::ErrnoToStatus(errno, absl::StrCat("file ", path));
@@ -44,6 +44,7 @@ SourceFile::SourceFile(const std::string& path)
   } else {
     bytes_ = static_cast<uint64_t>(st.st_size);
     mode_ = st.st_mode & 0777;
+    modified_ = st.st_mtim;
     char first;
     if (bytes_ == 0 && pread(fd_, &first, 1, 0) > 0) {
       status_ = absl::InvalidArgumentError(
@@ -56,6 +57,16 @@ SourceFile::~SourceFile() {
   if (fd_ >= 0) close(fd_);
 }
 
+absl::Status SourceFile::CheckUnchanged() const {
+  struct stat st;
+  if (fstat(fd_, &st) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("file ", path_));
+  if (static_cast<uint64_t>(st.st_size) == bytes_ && st.st_mtim.tv_sec == modified_.tv_sec &&
+      st.st_mtim.tv_nsec == modified_.tv_nsec) {
+    return absl::OkStatus();
+  }
+  return absl::AbortedError(absl::StrCat(path_, ": the file changed while it was sent"));
+}
+
 DestinationFile::DestinationFile(const std::string& path) : path_(path) {
   struct stat st;
   const bool exists = stat(path.c_str(), &st) == 0;
@@ -63,10 +74,16 @@ DestinationFile::DestinationFile(const std::string& path) : path_(path) {
     status_ = NotRegular(path);
     return;
   }
+  // Otherwise only rename() would report it, after the transfer.
+  if (!exists && errno == ENAMETOOLONG) {
+    status_ = absl::ErrnoToStatus(errno, absl::StrCat("file ", path));
+    return;
+  }
   std::error_code unresolved;
   // A symbolic link stays one: what it points to is replaced.
   if (exists) path_ = std::filesystem::canonical(path, unresolved).string();
-  std::string temporary = absl::StrCat(path_, ".XXXXXX");
+  // Not longer for a longer name: that of the file may have as many bytes as a name can have.
+  std::string temporary = absl::StrCat(path_.substr(0, path_.rfind('/') + 1), ".pollux-XXXXXX");
   fd_ = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd_ < 0) {
     status_ = absl::ErrnoToStatus(errno, absl::StrCat("file ", path));

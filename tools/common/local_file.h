@@ -2,6 +2,8 @@
 #ifndef POLLUX_TOOLS_COMMON_LOCAL_FILE_H_
 #define POLLUX_TOOLS_COMMON_LOCAL_FILE_H_
 
+#include <time.h>
+
 #include <cstdint>
 #include <string>
 
@@ -25,10 +27,15 @@ class SourceFile {
   uint64_t bytes() const { return bytes_; }
   uint32_t mode() const { return mode_; }  // permission bits: 0777
 
+  // Aborted if the file's size or modification time is not what it was when the file was opened.
+  absl::Status CheckUnchanged() const;
+
  private:
+  const std::string path_;
   int fd_;
   uint64_t bytes_ = 0;
   uint32_t mode_ = 0;
+  timespec modified_{};
   absl::Status status_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,7 +68,20 @@ TEST_F(LocalFileTest, SourceMustHaveASize) {
   EXPECT_TRUE(SourceFile(Path("empty")).status().ok());
 }
 
-// A file that grows while it is sent is not all sent.
+TEST_F(LocalFileTest, AChangedSourceIsNoticed) {
+  Fill("a", "12345");
+  std::filesystem::last_write_time(Path("a"), {});
+  const SourceFile before(Path("a"));
+  EXPECT_TRUE(before.CheckUnchanged().ok());
+  Fill("a", "abcde");
+  EXPECT_TRUE(absl::IsAborted(before.CheckUnchanged()));
+  const SourceFile file(Path("a"));
+  const auto written = std::filesystem::last_write_time(Path("a"));
+  Fill("a", "abcdef");
+  std::filesystem::last_write_time(Path("a"), written);
+  EXPECT_TRUE(absl::IsAborted(file.CheckUnchanged()));
+}
+
 TEST_F(LocalFileTest, DigestCoversTheGivenNumberOfBytes) {
   constexpr size_t kMany = (size_t{1} << 20) + 5;  // more than are read at once
   Fill("a", std::string(kMany, 'x'));
@@ -101,6 +115,16 @@ TEST_F(LocalFileTest, DestinationReplacesOnlyWhenComplete) {
   struct stat st;
   ASSERT_EQ(stat(Path("a").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 07777, 0640u);
+}
+
+TEST_F(LocalFileTest, ANameMayBeAsLongAsTheFileSystemAllows) {
+  const std::string longest(NAME_MAX, 'n');
+  DestinationFile file(Path(longest));
+  ASSERT_TRUE(file.status().ok()) << file.status();
+  EXPECT_TRUE(file.Complete().ok());
+  EXPECT_TRUE(std::filesystem::exists(Path(longest)));
+  EXPECT_FALSE(DestinationFile(Path(longest + "n")).status().ok());
+  EXPECT_EQ(Entries(), 1u);
 }
 
 TEST_F(LocalFileTest, NewDestinationFollowsTheUmask) {

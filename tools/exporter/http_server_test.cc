@@ -5,7 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -13,8 +17,8 @@
 namespace pollux::tools {
 namespace {
 
-// All that comes for a request.
-std::string Ask(uint16_t port, const std::string& request) {
+// Returns a connection on which the request has been sent.
+int Send(uint16_t port, const std::string& request) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -22,6 +26,14 @@ std::string Ask(uint16_t port, const std::string& request) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   EXPECT_EQ(send(fd, request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+  return fd;
+}
+
+// All that comes for a request, until nothing comes for 10 s.
+std::string Ask(uint16_t port, const std::string& request) {
+  const int fd = Send(port, request);
+  const timeval limit{.tv_sec = 10, .tv_usec = 0};
+  EXPECT_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
   std::string all;
   char bytes[4096];
   for (ssize_t got; (got = recv(fd, bytes, sizeof bytes, 0)) > 0;) {
@@ -58,6 +70,32 @@ TEST(HttpServerTest, UnknownPathsAndMethodsAreRefused) {
   const std::string post = Ask(port, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
   EXPECT_TRUE(absl::StartsWith(post, "HTTP/1.1 405")) << post;
   EXPECT_TRUE(absl::StrContains(post, "Allow: GET, HEAD\r\n")) << post;
+}
+
+// As many as the server has threads.
+TEST(HttpServerTest, RequestsWithUnfinishedBodiesDoNotDelayOthers) {
+  for (const char* const head :
+       {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n"}) {
+    const auto server = HttpServer::Start("127.0.0.1:0", Echo);
+    ASSERT_TRUE(server.ok()) << server.status();
+    const uint16_t port = (*server)->port();
+    std::array<int, 8> unfinished;
+    for (int& fd : unfinished) fd = Send(port, head);
+    std::atomic<bool> done = false;
+    std::thread sender([&] {
+      while (!done) {
+        for (const int fd : unfinished) send(fd, "x", 1, MSG_NOSIGNAL);
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      }
+    });
+    const std::string got = Ask(port, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_TRUE(absl::StartsWith(got, "HTTP/1.1 200")) << head << got;
+    done = true;
+    sender.join();
+    for (const int fd : unfinished) close(fd);
+  }
 }
 
 TEST(HttpServerTest, PortInUseIsAnError) {

@@ -280,7 +280,7 @@ Labels OfProcess(const Json& process) {
 
 }  // namespace
 
-std::vector<prometheus::MetricFamily> Metrics(const Json& sample) {
+std::vector<prometheus::MetricFamily> Metrics(const Json& sample, bool connections) {
   Families families;
   const Json& processes = PartField(sample, "processes");
   families.Gauge("exporter_build_info", "Always 1; the label has the version of the exporter",
@@ -301,6 +301,7 @@ std::vector<prometheus::MetricFamily> Metrics(const Json& sample) {
     const Labels labels = OfProcess(process);
     families.Gauge(kUp, kUpHelp, labels, 1);
     for (const Json& worker : PartField(process, "workers")) AddWorker(worker, labels, &families);
+    if (!connections) continue;
     for (const Json& one : PartField(process, "connections")) {
       AddConnection(one, labels, &families);
     }

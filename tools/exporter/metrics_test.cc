@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -179,6 +180,18 @@ TEST(MetricsTest, CallTimesAreACumulativeHistogram) {
   }
   EXPECT_EQ(buckets, (std::vector<std::pair<double, uint64_t>>{
                          {1.024e-6, 3}, {2.048e-6, 3}, {8.589934592, 5}, {INFINITY, 6}}));
+}
+
+TEST(MetricsTest, ConnectionsAreLeftOutUnlessRequested) {
+  Json sample = Sample(Json::object());
+  sample["processes"][0]["connections"] = Json::array({{{"worker", 0u}, {"comm_id", 5u}}});
+  const auto has_connections = [](const auto& families) {
+    return std::ranges::any_of(families, [](const MetricFamily& family) {
+      return family.name == "pollux_connection_info";
+    });
+  };
+  EXPECT_TRUE(has_connections(Metrics(sample)));
+  EXPECT_FALSE(has_connections(Metrics(sample, /*connections=*/false)));
 }
 
 TEST(MetricsTest, ConnectionsHaveStateAndCounters) {

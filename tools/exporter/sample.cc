@@ -71,4 +71,23 @@ Json TakeSample(const ProcessChoice& choice, bool connections) {
   return sample;
 }
 
+std::shared_ptr<const Json> Sampler::Sample(bool connections) {
+  std::unique_lock lock(mutex_);
+  const uint64_t first = begun_ + 1;
+  for (;; ended_.wait(lock)) {
+    if (with_connections_.number >= first) return with_connections_.sample;
+    if (!connections && without_connections_.number >= first) return without_connections_.sample;
+    if (!sampling_) break;
+  }
+  sampling_ = true;
+  const uint64_t number = ++begun_;
+  lock.unlock();
+  auto sample = std::make_shared<const Json>(take_(connections));
+  lock.lock();
+  (connections ? with_connections_ : without_connections_) = {number, sample};
+  sampling_ = false;
+  ended_.notify_all();
+  return sample;
+}
+
 }  // namespace pollux::tools

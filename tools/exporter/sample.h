@@ -2,7 +2,13 @@
 #ifndef POLLUX_TOOLS_EXPORTER_SAMPLE_H_
 #define POLLUX_TOOLS_EXPORTER_SAMPLE_H_
 
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tools/stat/telemetry_client.h"
 
@@ -13,6 +19,35 @@ namespace pollux::tools {
 // no process could be queried. A process that ends meanwhile is left out, and so are the
 // connections of a process if they are not read by choice.deadline.
 nlohmann::ordered_json TakeSample(const ProcessChoice& choice, bool connections);
+
+// Takes one sample at a time, since DPDK's telemetry takes few connections; requests that wait
+// meanwhile share the next one. Thread-safe.
+class Sampler {
+ public:
+  // Takes a sample, with connections if requested.
+  using Take = std::function<nlohmann::ordered_json(bool connections)>;
+
+  explicit Sampler(Take take) : take_(std::move(take)) {}
+  Sampler(const Sampler&) = delete;
+  Sampler& operator=(const Sampler&) = delete;
+
+  // Returns a sample that was begun after the call. It may contain connections even if they are not
+  // requested; so such a request waits for at most two samples, whatever others request.
+  std::shared_ptr<const nlohmann::ordered_json> Sample(bool connections);
+
+ private:
+  struct Taken {
+    uint64_t number = 0;
+    std::shared_ptr<const nlohmann::ordered_json> sample;
+  };
+
+  const Take take_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool sampling_ = false;
+  uint64_t begun_ = 0;  // number of the last sample that was begun; the first is 1
+  Taken with_connections_, without_connections_;  // the last ones
+};
 
 }  // namespace pollux::tools
 

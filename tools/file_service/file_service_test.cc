@@ -121,6 +121,20 @@ TEST_F(FileServiceTest, AFileThatChangesDuringAGetIsAnError) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "kept");
 }
 
+TEST_F(FileServiceTest, AFileThatChangesDuringAPutIsAnError) {
+  Start(false);
+  client_ = *Connect(kPort);
+  const std::string local = root_ + ".out";
+  std::ofstream(local) << "old";
+  std::filesystem::last_write_time(local, {});
+  const TransferResult put =
+      PutFile(*client_node_, *client_, local, "f",
+              [&local](uint64_t, uint64_t) { std::fstream(local) << "new"; });
+  EXPECT_TRUE(absl::IsAborted(put.status)) << put.status;
+  EXPECT_THAT(std::string(put.status.message()),
+              HasSubstr("changed while it was sent; f on the server is not complete"));
+}
+
 // However many large reads are under way, few files are open for them.
 TEST_F(FileServiceTest, ManyLargeReadsNeedFewDescriptors) {
   Start(false);

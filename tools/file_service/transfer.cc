@@ -118,6 +118,7 @@ TransferResult PutFile(Node& node, FileClient& client, const std::string& local,
       node, client, [&](auto done) { client.Create(remote, std::move(done)); });
   if (!result.status.ok()) return result;
   RunBlocks<PutBlocks>(node, client, source.fd(), remote, source.bytes(), progress, &result);
+  if (result.status.ok()) result.status = source.CheckUnchanged();
   if (!result.status.ok()) {
     result.status = absl::Status(
         result.status.code(),

@@ -28,7 +28,7 @@ inline constexpr int kBlocksInFlight = 4;
 
 // Transfer a local file to `remote`, or back. An existing file at `local` is kept until the new one
 // is complete. Call them on the main thread; their RPCs run on the node's core. SIGINT and SIGTERM
-// end them with Cancelled. GetFile(): Aborted if the remote file changes meanwhile.
+// end them with Cancelled. Aborted if the file changes meanwhile.
 TransferResult PutFile(Node& node, FileClient& client, const std::string& local,
                        const std::string& remote, const Progress& progress);
 TransferResult GetFile(Node& node, FileClient& client, const std::string& remote,

@@ -229,11 +229,13 @@ absl::Status Put(NfsTree& tree, const NfsLimits& limits, const std::string& loca
     const Stopwatch watch(&result->seconds);
     absl::Status status = file.Create(*mode);
     if (status.ok()) status = WriteAll(tree, limits, source, place->path, file, progress);
-    if (status.ok()) status = file.Complete();
     if (!status.ok()) return status;
   }
   result->bytes = source.bytes();
-  return Digest(source.fd(), source.bytes(), result);
+  // Before the check, so that the digest is that of the bytes that were sent.
+  absl::Status status = Digest(source.fd(), source.bytes(), result);
+  if (status.ok()) status = source.CheckUnchanged();
+  return status.ok() ? file.Complete() : status;
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ NfsTransfer NfsGet(NfsTree& tree, const NfsLimits& limits, const std::string& pa
 
 // Sends a file under a temporary name, which is renamed to `path` when all data is on stable
 // storage; an existing file at `path` is kept until then. Data that the server loses by a restart
-// is sent again.
+// is sent again. Aborted if the local file changes meanwhile.
 NfsTransfer NfsPut(NfsTree& tree, const NfsLimits& limits, const std::string& local,
                    const std::string& path, const Progress& progress);
 

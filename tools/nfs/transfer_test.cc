@@ -2,6 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "gmock/gmock.h"
 #include "tools/nfs/nfs_fixture.h"
 
@@ -196,6 +199,19 @@ TEST_F(TransferTest, AFileThatShrinksDuringAGetIsAnError) {
   const NfsTransfer get = Get("/f");
   EXPECT_EQ(get.status.code(), absl::StatusCode::kAborted);
   EXPECT_THAT(std::string(get.status.message()), HasSubstr("became shorter"));
+}
+
+TEST_F(TransferTest, ALocalFileThatChangesDuringAPutDoesNotReplaceTheOldOne) {
+  ASSERT_TRUE(Put("old", "/f").status.ok());
+  WriteLocal(local_, Pattern(kLarge));
+  std::filesystem::last_write_time(local_, {});
+  const NfsTransfer put = NfsPut(
+      *tree_, *AskLimits(*tree_), local_, "/f",
+      [this](uint64_t, uint64_t) { std::fstream(local_, std::ios::in | std::ios::out) << "x"; });
+  EXPECT_EQ(put.status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(put.status.message(), local_ + ": the file changed while it was sent");
+  EXPECT_EQ(Remote("f"), "old");
+  EXPECT_EQ(Files(), 2u);
 }
 
 TEST_F(TransferTest, ATransferSurvivesAServerRestart) {

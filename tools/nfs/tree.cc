@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "nfs/v3/directories.h"
 #include "nfs/v3/files.h"
+#include "tools/common/report.h"
 
 namespace pollux::tools {
 namespace {
@@ -95,7 +96,7 @@ absl::Status NfsTree::FollowLink(const Object& link, const std::string& what, Wa
   }
   const auto target = ReadLink(link.handle, what);
   if (!target.ok()) return target.status();
-  if (!target->empty() && target->front() == '/') return LeadsOut(what, *target);
+  if (!target->empty() && target->front() == '/') return LeadsOut(what, Printable(*target));
   for (std::string& name : Components(*target)) walk->left.push_back(std::move(name));
   return absl::OkStatus();
 }
@@ -208,17 +209,18 @@ CallOutcome<Nothing> NfsTree::NextPageOfNames(const Object& dir, const std::stri
 // What the pages left out: attributes, and where symbolic links point.
 absl::Status NfsTree::Complete(const Object& dir, const std::string& what, Listing* listing) {
   for (const std::string& name : listing->bare) {
-    const auto found = Lookup(dir.handle, name, absl::StrCat(what, "/", name));
+    const auto found = Lookup(dir.handle, name, absl::StrCat(what, "/", Printable(name)));
     if (found.stat == Nfsstat3::kNoent) continue;  // removed since
     if (!found.status.ok()) return found.status;
     listing->entries.push_back({.name = name, .attributes = found.value->attributes});
   }
   for (Entry& entry : listing->entries) {
     if (entry.attributes.type != Ftype3::kLnk) continue;
-    const auto link = Lookup(dir.handle, entry.name, absl::StrCat(what, "/", entry.name));
+    const std::string path = absl::StrCat(what, "/", Printable(entry.name));
+    const auto link = Lookup(dir.handle, entry.name, path);
     if (link.stat == Nfsstat3::kNoent) continue;
     if (!link.status.ok()) return link.status;
-    const auto target = ReadLink(link.value->handle, absl::StrCat(what, "/", entry.name));
+    const auto target = ReadLink(link.value->handle, path);
     if (!target.ok()) return target.status();
     entry.target = *target;
   }

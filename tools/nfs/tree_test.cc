@@ -52,6 +52,9 @@ TEST_F(TreeTest, LinksOutOfTheExportAreRefused) {
   EXPECT_THAT(std::string(tree_->Resolve("/loop", true).status().message()),
               HasSubstr("more than 40 symbolic links"));
   EXPECT_TRUE(tree_->Resolve("/absolute", false).ok());
+  AtServer([this] { files_.Add(1, "escape", Ftype3::kLnk).target = "/\x1b[2J"; });
+  EXPECT_THAT(std::string(tree_->Resolve("/escape", true).status().message()),
+              HasSubstr("(/\\u001b[2J)"));
 }
 
 TEST_F(TreeTest, ErrorsNameThePathAndTheStatus) {

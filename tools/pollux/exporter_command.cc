@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +22,7 @@ namespace pollux::tools {
 namespace {
 
 // For one request to a process, and for all requests of a scrape. Prometheus waits 10 s by default,
-// and a scrape may have to wait for another one.
+// and a scrape may have to wait for another sample before its own.
 constexpr int kExporterTimeoutS = 2;
 constexpr std::chrono::seconds kScrapeTimeout{3};
 
@@ -35,7 +34,12 @@ struct ExporterOptions {
 
 class Exporter {
  public:
-  explicit Exporter(ExporterOptions options) : options_(std::move(options)) {}
+  explicit Exporter(ExporterOptions options)
+      : options_(std::move(options)), sampler_([this](bool connections) {
+          ProcessChoice choice = options_.choice;
+          choice.deadline = std::chrono::steady_clock::now() + kScrapeTimeout;
+          return TakeSample(choice, connections);
+        }) {}
 
   HttpResponse Respond(const HttpRequest& request) {
     if (request.path == "/") {
@@ -44,11 +48,12 @@ class Exporter {
     if (request.path == "/live.json") {
       // Names that others have chosen need not be UTF-8.
       return {.content_type = "application/json",
-              .body = Sample(/*connections=*/true)
-                          .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)};
+              .body = sampler_.Sample(/*connections=*/true)
+                          ->dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)};
     }
     if (request.path == "/metrics") {
-      Exposition exposition = Expose(Metrics(Sample(options_.connections)), request.accept);
+      Exposition exposition = Expose(
+          Metrics(*sampler_.Sample(options_.connections), options_.connections), request.accept);
       return {.content_type = std::move(exposition.content_type),
               .body = std::move(exposition.text)};
     }
@@ -56,16 +61,8 @@ class Exporter {
   }
 
  private:
-  // One at a time: DPDK's telemetry takes few connections.
-  nlohmann::ordered_json Sample(bool connections) {
-    const std::lock_guard lock(mutex_);
-    ProcessChoice choice = options_.choice;
-    choice.deadline = std::chrono::steady_clock::now() + kScrapeTimeout;
-    return TakeSample(choice, connections);
-  }
-
   const ExporterOptions options_;
-  std::mutex mutex_;
+  Sampler sampler_;
 };
 
 absl::Status Export(const ExporterOptions& options) {

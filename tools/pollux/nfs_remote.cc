@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "tools/common/connecting.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/report.h"
 #include "tools/file_service/session.h"
 
 namespace pollux::tools {
@@ -91,9 +92,12 @@ absl::StatusOr<nfs::NfsFh3> NfsRemote::Mount(const NfsOptions& options, const Gi
   if (!exports.ok()) return exports.status();
   export_ = nfs::ExportOf(*exports, path);
   if (export_.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(path, ": the server exports no directory that contains it, only: ",
-                     exports->empty() ? std::string("nothing") : absl::StrJoin(*exports, ", ")));
+    const auto append = [](std::string* text, const std::string& name) {
+      absl::StrAppend(text, Printable(name));
+    };
+    return absl::NotFoundError(absl::StrCat(
+        path, ": the server exports no directory that contains it, only: ",
+        exports->empty() ? std::string("nothing") : absl::StrJoin(*exports, ", ", append)));
   }
   const size_t base = export_.find_last_not_of('/');
   path_ = base == std::string::npos ? path : path.substr(base + 1);

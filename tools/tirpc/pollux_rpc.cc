@@ -76,6 +76,7 @@ absl::StatusOr<CLIENT*> MakeClient(const std::vector<Gid>& addresses, uint32_t p
 // The services of this process, by port and service port: those of svc_run()'s thread.
 struct Serving {
   Service* service = nullptr;
+  bool has_program = false;
   std::vector<std::unique_ptr<Registration>> registrations;
 };
 using Services = std::map<std::pair<std::string, uint16_t>, Serving>;
@@ -107,14 +108,24 @@ absl::StatusOr<SVCXPRT*> Serve(void (*dispatch)(svc_req*, SVCXPRT*), uint32_t pr
       std::max(upper.LargestMessage(), UpperLayer::Default(program, version).LargestMessage());
   auto serving = ServingAt(*place, bulk_bytes);
   if (!serving.ok()) return serving.status();
-  if (absl::Status status = (*serving)->service->Add(upper, dispatch); !status.ok()) return status;
-  if (place->rpcbind) {
-    auto registered =
+  std::unique_ptr<Registration> registration;
+  const auto announce = [&]() -> absl::Status {
+    if (!place->rpcbind) return absl::OkStatus();
+    auto made =
         Registration::Make(program, version, ListenAddresses(*place->node, place->service_port));
-    if (!registered.ok()) return registered.status();
-    (*serving)->registrations.push_back(*std::move(registered));
+    if (!made.ok()) return made.status();
+    registration = *std::move(made);
+    return absl::OkStatus();
+  };
+  SVCXPRT* const transport = (*serving)->service->transport();
+  if (absl::Status status = (*serving)->service->Add(upper, dispatch, announce); !status.ok()) {
+    // Nobody else could destroy it.
+    if (!(*serving)->has_program) svc_destroy(transport);
+    return status;
   }
-  return (*serving)->service->transport();
+  (*serving)->has_program = true;
+  if (registration != nullptr) (*serving)->registrations.push_back(std::move(registration));
+  return transport;
 }
 
 }  // namespace

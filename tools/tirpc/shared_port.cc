@@ -26,10 +26,12 @@ constexpr char kVariable[] = "POLLUX_PORT";
 
 // Never destroyed: threads may outlive main().
 struct PortTable {
+  // Also held while a port is opened or closed, since DPDK opens most ports only once.
   std::mutex mutex;
   struct Open {
     std::string options;
-    std::weak_ptr<Node> node;
+    std::unique_ptr<Node> node;
+    size_t users = 0;
     pid_t process = 0;
   };
   std::map<std::string, Open> open;  // by key
@@ -37,6 +39,13 @@ struct PortTable {
 PortTable& Ports() {
   static auto* const table = new PortTable;
   return *table;
+}
+
+void Release(const std::string& key) {
+  PortTable& table = Ports();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  PortTable::Open& entry = table.open[key];
+  if (--entry.users == 0) entry.node.reset();
 }
 
 // The parser works with getopt_long(), whose state a program may be in the midst of using.
@@ -127,21 +136,23 @@ absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options) {
                             .max_connections_per_client =
                                 static_cast<uint32_t>(parsed.max_connections_per_client)}};
   PortTable::Open& entry = table.open[place.key];
-  place.node = entry.node.lock();
-  if (place.node != nullptr) {
+  if (entry.node != nullptr) {
     if (entry.process != getpid()) {
       return absl::FailedPreconditionError(
           absl::StrCat("this process was forked from one that has port ", place.key,
                        "; create the CLIENT or the service in a program that it starts"));
     }
-    if (entry.options == parsed.port_text) return place;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "port ", place.key, " is open in this process with other options: ", entry.options));
+    if (entry.options != parsed.port_text) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "port ", place.key, " is open in this process with other options: ", entry.options));
+    }
+  } else {
+    auto node = StartNode(parsed.port, Cores::kOneShared);
+    if (!node.ok()) return node.status();
+    entry = {.options = parsed.port_text, .node = *std::move(node), .process = getpid()};
   }
-  auto node = StartNode(parsed.port, Cores::kOneShared);
-  if (!node.ok()) return node.status();
-  place.node = *std::move(node);
-  entry = {.options = parsed.port_text, .node = place.node, .process = getpid()};
+  ++entry.users;
+  place.node = {entry.node.get(), [key = place.key](Node* /*node*/) { Release(key); }};
   return place;
 }
 
