@@ -3,10 +3,13 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <atomic>
 #include <cstring>
 
 namespace pollux::oncrpc {
 namespace {
+
+std::atomic<uint32_t> link_local_interface{0};
 
 template <class Address>
 Sockaddr Stored(const Address& address) {
@@ -17,6 +20,8 @@ Sockaddr Stored(const Address& address) {
 }
 
 }  // namespace
+
+void SetLinkLocalInterface(uint32_t index) { link_local_interface = index; }
 
 Sockaddr ToSockaddr(const SocketAddress& from) {
   if (from.address.IsIpv4()) {
@@ -30,6 +35,7 @@ Sockaddr ToSockaddr(const SocketAddress& from) {
   address.sin6_family = AF_INET6;
   address.sin6_port = htons(from.port);
   std::memcpy(&address.sin6_addr, from.address.raw.data(), from.address.raw.size());
+  if (from.address.IsLinkLocal()) address.sin6_scope_id = link_local_interface;
   return Stored(address);
 }
 

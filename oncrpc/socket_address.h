@@ -4,6 +4,8 @@
 
 #include <sys/socket.h>
 
+#include <cstdint>
+
 #include "stack/base/socket_address.h"
 
 namespace pollux::oncrpc {
@@ -14,7 +16,12 @@ struct Sockaddr {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-// AF_INET for an IPv4 address, otherwise AF_INET6.
+// Sets the index (if_nametoindex(3)) of the interface whose hosts are meant by link-local
+// addresses. 0, the default: none, so that the kernel refuses to connect to them. For the whole
+// process; any thread may call it.
+void SetLinkLocalInterface(uint32_t index);
+
+// AF_INET for an IPv4 address, otherwise AF_INET6. Only link-local addresses have a scope.
 Sockaddr ToSockaddr(const SocketAddress& address);
 // Returns all zeros for another address family, and if `length` is too short for the family.
 SocketAddress FromSockaddr(const sockaddr* address, socklen_t length);

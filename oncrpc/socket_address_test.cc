@@ -33,6 +33,21 @@ TEST(SocketAddress, Ipv6AddressesConvertToSockaddrAndBack) {
   EXPECT_EQ(again.port, socket_address.port);
 }
 
+TEST(SocketAddress, LinkLocalAddressesHaveTheInterfaceAsTheirScope) {
+  const auto scope_of = [](const char* text) {
+    SocketAddress socket_address;
+    EXPECT_EQ(inet_pton(AF_INET6, text, socket_address.address.raw.data()), 1);
+    sockaddr_in6 in6;
+    std::memcpy(&in6, ToSockaddr(socket_address).get(), sizeof in6);
+    return in6.sin6_scope_id;
+  };
+  EXPECT_EQ(scope_of("fe80::7"), 0u);
+  SetLinkLocalInterface(3);
+  EXPECT_EQ(scope_of("fe80::7"), 3u);
+  EXPECT_EQ(scope_of("2001:db8::7"), 0u);
+  SetLinkLocalInterface(0);
+}
+
 TEST(SocketAddress, ATruncatedOrForeignSockaddrHasNoPort) {
   const Sockaddr address = ToSockaddr({.address = Gid::FromIpv4(1), .port = 2});
   EXPECT_EQ(FromSockaddr(address.get(), address.length - 1).port, 0);

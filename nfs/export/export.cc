@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "stack/base/address.h"
@@ -88,8 +89,11 @@ absl::StatusOr<Network> ParseNetwork(absl::string_view text) {
 }
 
 bool NormalizeDirectory(std::string* directory) {
-  while (directory->size() > 1 && directory->back() == '/') directory->pop_back();
-  return directory->starts_with('/');
+  if (!directory->starts_with('/')) return false;
+  const std::vector<std::string> names = absl::StrSplit(
+      *directory, '/', [](absl::string_view name) { return !name.empty() && name != "."; });
+  *directory = absl::StrCat("/", absl::StrJoin(names, "/"));
+  return true;
 }
 
 absl::StatusOr<Export> ParseExport(absl::string_view text) {

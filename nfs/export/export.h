@@ -55,7 +55,8 @@ struct Export {
 // "192.0.2.0/24", "192.0.2.0/255.255.255.0", "2001:db8::/32", or one address. InvalidArgument if it
 // is none.
 absl::StatusOr<Network> ParseNetwork(absl::string_view text);
-// Removes slashes from the end. Returns false if the directory is not absolute.
+// Removes slashes from the end, repeated slashes and components "." from an absolute path. Returns
+// false if it is not absolute.
 [[nodiscard]] bool NormalizeDirectory(std::string* directory);
 
 // "DIR[:ro|rw][,clients=CIDR]...[,no_root_squash]"; a CIDR without a length is one address. The

@@ -47,6 +47,12 @@ TEST(ExportTest, DirectoriesMayContainColonsAndCommas) {
   EXPECT_EQ(ParseExport("/a:ro:rw")->directory, "/a:ro");
 }
 
+TEST(ExportTest, DirectoriesAreNormalized) {
+  EXPECT_EQ(ParseExport("//srv/./data//:rw")->directory, "/srv/data");
+  EXPECT_EQ(ParseExport("/./")->directory, "/");
+  EXPECT_EQ(ParseExport("/srv/..data/.x")->directory, "/srv/..data/.x");
+}
+
 TEST(ExportTest, ErrorsNameTheInvalidPart) {
   for (const char* text : {"", ":rw", "srv:rw", ",clients=192.0.2.1"}) {
     EXPECT_THAT(std::string(ParseExport(text).status().message()),

@@ -172,7 +172,7 @@ Nfsstat3 ExportTree::Lookup(const Fd& directory, std::string_view name, Fd* obje
 Nfsstat3 ExportTree::Walk(std::string_view path, Fd* object) const {
   while (!path.empty() && path.front() == '/') path.remove_prefix(1);
   *object = OpenBeneath(root_, path.empty() ? "." : path,
-                        RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV | RESOLVE_BENEATH);
+                        RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV | RESOLVE_BENEATH);
   return object->ok() ? Nfsstat3::kOk : StatusOfErrno(errno);
 }
 

@@ -47,8 +47,9 @@ class ExportTree {
   // export's root). Must be called with the client's identity, whose search permission is checked.
   // Symbolic links are not followed.
   Nfsstat3 Lookup(const Fd& directory, std::string_view name, Fd* object) const;
-  // Looks up `path` from the root, with any number of components and without following symbolic
-  // links. "" is the root.
+  // Looks up `path` from the root, with any number of components. "" is the root. Symbolic links
+  // are followed if they are relative and stay inside the export, but not that of the last
+  // component.
   Nfsstat3 Walk(std::string_view path, Fd* object) const;
   // Returns nothing if the object is not on this file system.
   std::optional<NfsFh3> HandleOf(const Fd& object) const;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <optional>
 #include <set>
 #include <string>
@@ -115,6 +116,11 @@ bool IsRelease(uint32_t procedure) {
   }
 }
 
+uint64_t NowNs() {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                               std::chrono::nanoseconds(1));
+}
+
 constexpr useconds_t kLeaseRetryUs = 10'000;
 
 // The largest cookie with the largest holder.
@@ -139,10 +145,17 @@ bool LockCalls::Shared::Remember(const Gid& host) {
     holders.merge(tables->Hosts());
     return holders;
   });
-  if (!status.ok() && !said.exchange(true)) {
-    log(absl::StrCat("locks are refused: ", status.message()));
+  const std::lock_guard lock(refusal_mutex);
+  if (status.ok()) {
+    refusal.clear();
+    return true;
   }
-  return status.ok();
+  // Limited as well: a host that is stored already can still lock, which clears the reason.
+  if (refusal != status.message() && refusal_lines.Take(NowNs())) {
+    refusal = std::string(status.message());
+    log(absl::StrCat("locks are refused: ", refusal));
+  }
+  return false;
 }
 
 bool LockCalls::Shared::FreeAll(const LockClients::Incarnation& incarnation,

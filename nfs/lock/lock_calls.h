@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@
 #include "nfs/lock/waiting_calls.h"
 #include "nfs/server/served_export.h"
 #include "oncrpc/service_call.h"
+#include "stack/base/log_rate_limiter.h"
 
 namespace pollux::nfs {
 
@@ -43,6 +45,8 @@ namespace pollux::nfs {
 class LockCalls {
  public:
   static constexpr size_t kMaxCallBytes = 8192;  // with the RPC header
+  // Log lines per minute that say why locks are refused.
+  static constexpr uint32_t kRefusalLinesPerMinute = 4;
   // Longer than storage takes that is busy but does not stall.
   static constexpr std::chrono::seconds kStorageTimeout{5};
   static constexpr oncrpc::ServiceProgram kProgram = {
@@ -92,7 +96,9 @@ class LockCalls {
     MonitoredHosts* hosts = nullptr;
     std::chrono::steady_clock::time_point grace_end;
     std::function<void(const std::string& line)> log;
-    std::atomic<bool> said{false};  // whether the failure to store a host was logged
+    std::mutex refusal_mutex;
+    std::string refusal;  // the reason that was logged; empty after a host was stored
+    LogRateLimiter refusal_lines{kRefusalLinesPerMinute};
     TellResult tell_result;
     LockClients clients;
     PendingLocks pending;
@@ -102,7 +108,7 @@ class LockCalls {
 
     bool InGrace() const { return std::chrono::steady_clock::now() < grace_end; }
     // Makes sure that the host is notified after a restart. Returns false if that is not possible,
-    // because the host cannot be stored.
+    // because the host cannot be stored; the reason is logged unless it was the last one, too.
     bool Remember(const Gid& host);
     // Frees soon what the client held before that incarnation, in all exports except `but`. Returns
     // false if one has no room for the work.

@@ -155,7 +155,7 @@ class LockCallsTest : public testing::Test {
                            .hosts = hosts_.get(),
                            .grace = grace,
                            .storage_timeout = storage_timeout_,
-                           .log = [this](const std::string& line) { logged_ = line; }});
+                           .log = [this](const std::string& line) { logged_.push_back(line); }});
   }
   // What the server held goes with it.
   void Restart(std::chrono::seconds grace) {
@@ -271,7 +271,7 @@ class LockCallsTest : public testing::Test {
   std::unique_ptr<ServedExports> exports_;
   Told told_;
   ResultsTold results_told_;
-  std::string logged_;
+  std::vector<std::string> logged_;
   std::unique_ptr<LockCalls> calls_;
   std::vector<uint8_t> message_;
   absl::Span<const uint8_t> results_;

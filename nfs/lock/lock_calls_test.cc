@@ -1,5 +1,6 @@
 #include "nfs/lock/lock_calls.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +21,9 @@
 
 namespace pollux::nfs {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST_F(LockCallsTest, LockTestAndUnlockFollowTheHeldRanges) {
   EXPECT_EQ(Lock(Of(7, file_, 10, 10)), Nlm4Stats::kGranted);
@@ -183,9 +187,30 @@ TEST_F(LockCallsTest, LocksAreRefusedIfTheHostCannotBeRecorded) {
   // In the way of the list.
   ASSERT_EQ(mkdir(Path("locks.new").c_str(), 0700), 0);
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDeniedNolocks);
-  EXPECT_NE(logged_.find("locks are refused"), std::string::npos) << logged_;
+  EXPECT_THAT(logged_, ElementsAre(HasSubstr("locks are refused")));
   ASSERT_EQ(rmdir(Path("locks.new").c_str()), 0);
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, RefusedLocksAreLoggedOncePerReasonUntilALockIsTaken) {
+  ASSERT_EQ(mkdir(Path("locks.new").c_str(), 0700), 0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDeniedNolocks);
+  EXPECT_EQ(logged_.size(), 1u);
+  ASSERT_EQ(rmdir(Path("locks.new").c_str()), 0);
+  ASSERT_EQ(symlink("locks.new", Path("locks.new").c_str()), 0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDeniedNolocks);
+  EXPECT_EQ(logged_.size(), 2u);
+  ASSERT_EQ(unlink(Path("locks.new").c_str()), 0);
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  ASSERT_EQ(symlink("locks.new", Path("locks.new").c_str()), 0);
+  EXPECT_EQ(Lock(Of(7, file_), kTwo), Nlm4Stats::kDeniedNolocks);
+  EXPECT_EQ(logged_.size(), 3u);
+  // While one host can lock and another cannot.
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+    EXPECT_EQ(Lock(Of(7, file_), kTwo), Nlm4Stats::kDeniedNolocks);
+  }
+  EXPECT_EQ(logged_.size(), LockCalls::kRefusalLinesPerMinute);
 }
 
 TEST_F(LockCallsTest, AboveTheLimitHostsWithoutLocksAreRemoved) {

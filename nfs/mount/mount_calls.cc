@@ -61,20 +61,22 @@ void MountCalls::Serve(oncrpc::ServiceCall call) {
 void MountCalls::Mount(oncrpc::ServiceCall call) {
   Dirpath asked;
   if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
-  const std::string_view path = asked.path.text;
+  std::string path(asked.path.text);
+  const bool is_absolute = NormalizeDirectory(&path);
   ExportEntry chosen;
-  size_t rest_at = 0;
-  // Of exports inside each other the innermost.
+  // Of exports inside each other the innermost that admits the client.
+  std::pair<bool, size_t> rank;  // whether it admits the client, and the length of its path
   for (const ExportEntry& entry : *exports_->table()) {
-    const std::string& directory = entry.tree->exported().directory;
-    if (!IsBelow(path, directory) || (chosen.tree != nullptr && rest_at > directory.size())) {
-      continue;
-    }
+    const Export& exported = entry.tree->exported();
+    const std::pair its_rank(exported.RightsOf(call.client()) != nullptr,
+                             exported.directory.size());
+    if (!is_absolute || !IsBelow(path, exported.directory) || its_rank < rank) continue;
     chosen = entry;
-    rest_at = directory.size();
+    rank = its_rank;
   }
-  if (chosen.tree == nullptr || chosen.tree->exported().RightsOf(call.client()) == nullptr) {
-    refusals_->Write(call.client(), path,
+  const auto [is_admitted, rest_at] = rank;
+  if (!is_admitted) {
+    refusals_->Write(call.client(), asked.path.text,
                      chosen.tree == nullptr
                          ? "nothing is exported there"
                          : absl::StrCat("the export ", chosen.tree->exported().directory,
@@ -82,12 +84,13 @@ void MountCalls::Mount(oncrpc::ServiceCall call) {
     return call.Reply(MountRes{.status = Nfsstat3::kAcces});
   }
   auto find = [tree = std::move(chosen.tree), remembered = remembered_, refusals = refusals_,
-               path = std::string(path), rest_at, call = std::move(call)](Identity&) mutable {
-    const MountRes found = Find(*tree, std::string_view(path).substr(rest_at));
+               asked_path = std::string(asked.path.text), rest = path.substr(rest_at),
+               call = std::move(call)](Identity&) mutable {
+    const MountRes found = Find(*tree, rest);
     if (found.status == Nfsstat3::kOk) {
-      remembered->Add({FormatAddress(call.client()), path});
+      remembered->Add({FormatAddress(call.client()), asked_path});
     } else {
-      refusals->Write(call.client(), path, Words(found.status));
+      refusals->Write(call.client(), asked_path, Words(found.status));
     }
     call.Reply(found);
   };
@@ -97,12 +100,8 @@ void MountCalls::Mount(oncrpc::ServiceCall call) {
 
 MountRes MountCalls::Find(const ExportTree& tree, std::string_view path) {
   Fd directory;
-  struct stat attributes;
-  Nfsstat3 status = tree.Walk(path, &directory);
-  if (status == Nfsstat3::kOk && fstat(directory.get(), &attributes) == 0 &&
-      !S_ISDIR(attributes.st_mode)) {
-    status = Nfsstat3::kNotdir;
-  }
+  // By "." also the last component must be a directory, or a symbolic link to one.
+  const Nfsstat3 status = tree.Walk(absl::StrCat(std::string(path), "/."), &directory);
   if (status != Nfsstat3::kOk) return {.status = status};
   const std::optional<NfsFh3> handle = tree.HandleOf(directory);
   if (!handle.has_value()) return {.status = Nfsstat3::kServerfault};

@@ -121,6 +121,41 @@ TEST_F(MountCallsTest, MountReturnsTheHandleOfTheExport) {
   EXPECT_EQ(tree.Find(Mount(Path("a/sub")).resok.fhandle.span(), &object), Nfsstat3::kOk);
 }
 
+TEST_F(MountCallsTest, ExportsAreFoundHoweverThePathIsWritten) {
+  const ExportTree& deep = *exports_->table()->at(1).tree;
+  for (const std::string& path : {Path("a//deep"), Path("/a/./deep/"), "//." + Path("a/deep/.")}) {
+    EXPECT_EQ(Mount(path).resok.fhandle, *deep.HandleOf(deep.root())) << path;
+  }
+}
+
+TEST_F(MountCallsTest, SymbolicLinksAreFollowedInsideTheExport) {
+  std::filesystem::create_directories(Path("a/sub/leaf"));
+  ASSERT_EQ(symlink("sub/leaf", Path("a/leaf").c_str()), 0);
+  ASSERT_EQ(symlink("../sub", Path("a/sub/up").c_str()), 0);
+  const MountRes leaf = Mount(Path("a/sub/leaf"));
+  ASSERT_EQ(leaf.status, Nfsstat3::kOk);
+  EXPECT_EQ(Mount(Path("a/leaf")).resok.fhandle, leaf.resok.fhandle);
+  EXPECT_EQ(Mount(Path("a/sub/up/leaf")).resok.fhandle, leaf.resok.fhandle);
+  ASSERT_EQ(symlink("../b", Path("a/outside").c_str()), 0);
+  EXPECT_NE(Mount(Path("a/outside")).status, Nfsstat3::kOk);
+  ASSERT_EQ(symlink("outside", Path("a/indirect").c_str()), 0);
+  EXPECT_NE(Mount(Path("a/indirect")).status, Nfsstat3::kOk);
+}
+
+TEST_F(MountCallsTest, TheInnermostExportThatAdmitsTheClientIsMounted) {
+  const Gid other = *ParseAddress("192.0.2.9");
+  const Network of_other{.address = other, .prefix_length = 32};
+  auto table = exports_->Prepare({{.directory = Path("a"), .clients = {{}}},
+                                  {.directory = Path("a/deep"), .clients = {{of_other, {}}}}});
+  ASSERT_TRUE(table.ok()) << table.status();
+  exports_->Publish(*std::move(table));
+  const ExportTree& outer = *exports_->table()->at(0).tree;
+  const ExportTree& inner = *exports_->table()->at(1).tree;
+  EXPECT_EQ(Mount(Path("a/deep"), other).resok.fhandle, *inner.HandleOf(inner.root()));
+  Fd object;
+  EXPECT_EQ(outer.Find(Mount(Path("a/deep")).resok.fhandle.span(), &object), Nfsstat3::kOk);
+}
+
 TEST_F(MountCallsTest, InvalidPathsGetTheMatchingStatus) {
   EXPECT_EQ(Mount(directory_).status, Nfsstat3::kAcces);
   EXPECT_EQ(Mount("/").status, Nfsstat3::kAcces);

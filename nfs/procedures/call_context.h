@@ -105,8 +105,7 @@ class StableChange {
   // Opens the object for fsync(). Call it before the change: if no file descriptor is free or the
   // file is leased, the call fails with kJukebox before anything has changed, so that the client
   // can repeat it. Does nothing for symbolic links, FIFOs, sockets and devices, which cannot be
-  // opened for fsync(): new ones are stored with their directory. An object that CREATE, MKDIR,
-  // SYMLINK or MKNOD makes can be opened only afterwards.
+  // opened for fsync(): new ones are stored with their directory.
   Nfsstat3 Begin(const Fd& object);
   // Stores the change, if Begin() was called. A failure changes the write verifier: the kernel
   // reports it only once, so that a later COMMIT would succeed although data are lost.

@@ -80,18 +80,41 @@ Sattr3 Remaining(const CallContext& context, const Sattr3& wanted) {
   return rest;
 }
 
+// File descriptors for TellCreated(), which opens the new object, opens it again for fsync(), and
+// once more to set its size. A call that cannot have them fails with kJukebox before anything has
+// changed. Each is released right before it is needed: another thread can take it only in between.
+class ReservedDescriptors {
+ public:
+  Nfsstat3 Take(const Fd& directory) {
+    for (Fd& one : reserved_) {
+      one = Fd(fcntl(directory.get(), F_DUPFD_CLOEXEC, 0));
+      if (!one.ok()) return StatusOfErrno(errno);
+    }
+    return Nfsstat3::kOk;
+  }
+  void ReleaseOne() { reserved_[released_++] = Fd(); }
+
+ private:
+  std::array<Fd, 3> reserved_;
+  size_t released_ = 0;
+};
+
 // Finds the new object, sets the attributes that remain, stores object and directory, and fills the
 // results. `made` is the directory's change.
 Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::string_view name,
-                     const Sattr3& rest, StableChange* made, CreateOk* told) {
+                     const Sattr3& rest, StableChange* made, ReservedDescriptors* reserved,
+                     CreateOk* told) {
   Fd object;
   StableChange change;
   Nfsstat3 status = Nfsstat3::kServerfault;
   {
     const AsCaller as_caller(context);
+    reserved->ReleaseOne();
     if (as_caller.ok()) status = context.tree->Lookup(directory, name, &object);
   }
+  reserved->ReleaseOne();
   if (status == Nfsstat3::kOk) status = change.Begin(object);
+  reserved->ReleaseOne();
   if (status == Nfsstat3::kOk) status = SetAttributes(context, object, rest);
   if (status == Nfsstat3::kOk) status = change.Settle(context);
   if (status == Nfsstat3::kOk) status = made->Settle(context);
@@ -117,8 +140,10 @@ CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3
   wcc.Begin(context, directory);
   const std::string name(where.name.text);
   StableChange change;
+  ReservedDescriptors reserved;
   status = CheckMade(context, name);
   if (status == Nfsstat3::kOk) status = change.Begin(directory);
+  if (status == Nfsstat3::kOk) status = reserved.Take(directory);
   if (status == Nfsstat3::kOk) {
     const AsCaller as_caller(context);
     status = as_caller.ok() ? maker(directory, name) : Nfsstat3::kServerfault;
@@ -126,7 +151,7 @@ CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3
   const WccData dir_wcc = wcc.End(context, directory);
   CreateRes result;
   if (status == Nfsstat3::kOk) {
-    status = TellCreated(context, directory, name, rest, &change, &result.resok);
+    status = TellCreated(context, directory, name, rest, &change, &reserved, &result.resok);
   }
   result.status = status;
   (status == Nfsstat3::kOk ? result.resok.dir_wcc : result.resfail) = dir_wcc;

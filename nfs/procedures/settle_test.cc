@@ -144,6 +144,39 @@ TEST_F(SettleTest, CallsWithoutADescriptorToStoreChangeNothing) {
   EXPECT_EQ(access(Path("g").c_str(), F_OK), -1);
 }
 
+// However many descriptors are free: one too few for the steps after the change, too.
+TEST_F(SettleTest, CallsThatMakeAnObjectFailOnlyIfTheyMakeNone) {
+  const Fd directory(open(directory_.c_str(), O_DIRECTORY));
+  std::vector<Fd> used(64);
+  for (Fd& fd : used) fd = Fd(open(directory_.c_str(), O_PATH | O_CLOEXEC));
+  rlimit all;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &all), 0);
+  const CallContext& context = context_;
+  const Diropargs3 g = At("g");
+  CreateArgs file{.where = g, .how = {.mode = Createmode3::kGuarded}};
+  file.how.obj_attributes.size = 1;
+  const std::array<uint8_t, 4> text = {'t', 'e', 'x', 't'};
+  const std::vector<std::function<Nfsstat3()>> calls = {
+      [&] { return Create(context, file).status; },
+      [&] { return Mkdir(context, {.where = g}).status; },
+      [&] { return Symlink(context, {.where = g, .symlink_data = {text}}).status; },
+      [&] { return Mknod(context, {.where = g, .what = {.type = Ftype3::kFifo}}).status; }};
+  for (const auto& call : calls) {
+    Nfsstat3 status = Nfsstat3::kJukebox;
+    for (rlim_t count = 1; status == Nfsstat3::kJukebox && count < 10; ++count) {
+      rlimit few = all;
+      few.rlim_cur = static_cast<rlim_t>(used.back().get()) + 1 + count;
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+      status = call();
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
+      const bool is_made = unlinkat(directory.get(), "g", 0) == 0 ||
+                           unlinkat(directory.get(), "g", AT_REMOVEDIR) == 0;
+      EXPECT_EQ(is_made, status == Nfsstat3::kOk) << count;
+    }
+    EXPECT_EQ(status, Nfsstat3::kOk);
+  }
+}
+
 TEST_F(SettleTest, CallsThatChangeALeasedFileArePutOff) {
   MakeFile("f", "text", 0666);
   ASSERT_EQ(chown(Path("f").c_str(), kUser, kGroup), 0);

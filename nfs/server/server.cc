@@ -137,13 +137,18 @@ rpcrdma::Program Server::MakeAclProgram() {
 
 void Server::LogConnection(const rpcrdma::Server::ConnectionInfo& info, bool established) {
   if (!established && options_.has_failed != nullptr && options_.has_failed(info.peer)) return;
+  if (!connection_lines_.Take(info.peer.address, worker_->now_ns())) return;
   const std::string peer = ToString(info.peer);
-  options_.log(established
-                   ? absl::StrFormat("%s connected, inline %u in, %u out, %s RFC 8797 private data",
-                                     peer, info.negotiated.thresholds.client_to_server,
-                                     info.negotiated.thresholds.server_to_client,
-                                     info.negotiated.peer_sent ? "sent" : "sent no")
-                   : absl::StrCat(peer, " gone"));
+  std::string line =
+      established ? absl::StrFormat("%s connected, inline %u in, %u out, %s RFC 8797 private data",
+                                    peer, info.negotiated.thresholds.client_to_server,
+                                    info.negotiated.thresholds.server_to_client,
+                                    info.negotiated.peer_sent ? "sent" : "sent no")
+                  : absl::StrCat(peer, " gone");
+  if (const uint64_t left_out = connection_lines_.TakeLeftOut(); left_out > 0) {
+    absl::StrAppend(&line, " (", left_out, " lines of connections were left out before this one)");
+  }
+  options_.log(line);
 }
 
 // Every procedure's arguments begin with a handle.

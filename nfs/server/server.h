@@ -49,6 +49,10 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   // In nanoseconds. Longer than a busy file system that does not stall takes for the earlier calls.
   static constexpr uint64_t kMaxWaitNs = 2'000'000'000;
   static constexpr uint32_t kAclLinesPerMinute = 16;  // log lines about clients that ask for ACLs
+  // Log lines about established and ended connections, per minute, of one address and in total. A
+  // client with the most connections that Linux makes for one mount (nconnect=16) stays below.
+  static constexpr uint32_t kConnectionLinesOfAddress = 32;
+  static constexpr uint32_t kConnectionLines = 128;
 
   // Listens for RDMA_PS_TCP connections at `options.port`. `worker`, `manager` and `exports` are
   // not owned and must outlive the server. AlreadyExists if the port has a listener.
@@ -129,6 +133,7 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   ServerOptions options_;
   Counters counters_;
   LogRateLimiter acl_lines_{kAclLinesPerMinute};
+  PeerLogRateLimiter connection_lines_{kConnectionLinesOfAddress, kConnectionLines};
   std::deque<Lane> lanes_;
   size_t busy_ = 0;
   bool stopped_ = false;  // StopTakingCalls()

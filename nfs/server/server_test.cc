@@ -249,6 +249,23 @@ TEST_F(ServerTest, AWriteRepeatedWhileItRunsIsExecutedOnce) {
   EXPECT_EQ(Counters(server_->counters()).Of(Procedure::kWrite).calls, 1u);
 }
 
+TEST_F(ServerTest, AClientThatConnectsAgainAndAgainDoesNotFillTheLog) {
+  constexpr uint64_t kMinuteNs = 60'000'000'000;
+  StartServer();
+  const auto connect_and_leave = [this] {
+    bool gone = false;
+    Connect()->Disconnect([&] { gone = true; });
+    EXPECT_TRUE(RunUntil([&] { return gone && server_->connections() == 0; }));
+    clients_.clear();
+  };
+  for (uint32_t i = 0; i < Server::kConnectionLinesOfAddress; ++i) connect_and_leave();
+  EXPECT_EQ(lines_.size(), Server::kConnectionLinesOfAddress);
+  now_ns_ += kMinuteNs;
+  connect_and_leave();
+  ASSERT_EQ(lines_.size(), Server::kConnectionLinesOfAddress + 2);
+  EXPECT_THAT(lines_.end()[-2], HasSubstr(" (32 lines of connections were left out"));
+}
+
 // The calls of a client that has gone end by themselves.
 TEST_F(ServerTest, CallsOnAStalledFileEndAfterTheClientDisconnects) {
   std::ofstream(Path("a/stalled")) << "text";

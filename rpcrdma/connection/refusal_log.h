@@ -2,8 +2,6 @@
 #ifndef POLLUX_RPCRDMA_CONNECTION_REFUSAL_LOG_H_
 #define POLLUX_RPCRDMA_CONNECTION_REFUSAL_LOG_H_
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,7 +9,6 @@
 #include "absl/functional/any_invocable.h"
 #include "stack/base/log_rate_limiter.h"
 #include "stack/base/socket_address.h"
-#include "stack/base/types.h"
 
 namespace pollux::rpcrdma {
 
@@ -21,9 +18,6 @@ class RefusalLog {
  public:
   static constexpr uint32_t kLinesOfAddress = 8;  // per minute
   static constexpr uint32_t kLines = 64;          // per minute
-  // The number of addresses with a limit of their own, the most recent ones. An address that was
-  // displaced starts with a new limit, within kLines.
-  static constexpr size_t kAddresses = 64;
 
   // Receives a line without its newline. Called on the core, so it must not block.
   using Sink = absl::AnyInvocable<void(const std::string& line)>;
@@ -32,18 +26,8 @@ class RefusalLog {
   void Write(const SocketAddress& peer, std::string_view what, uint64_t now_ns);
 
  private:
-  struct OfAddress {
-    Gid address;
-    uint64_t used_ns = 0;
-    LogRateLimiter budget{kLinesOfAddress};
-  };
-  LogRateLimiter& BudgetOf(const Gid& address, uint64_t now_ns);
-
   Sink sink_;
-  LogRateLimiter all_{kLines};
-  std::array<OfAddress, kAddresses> addresses_;
-  size_t address_count_ = 0;
-  uint64_t left_out_ = 0;
+  PeerLogRateLimiter lines_{kLinesOfAddress, kLines};
 };
 
 }  // namespace pollux::rpcrdma

@@ -52,7 +52,7 @@ TEST_F(RefusalLogTest, EachAddressHasALimitPerMinute) {
 
 TEST_F(RefusalLogTest, AllAddressesShareALimitPerMinute) {
   Listen();
-  const uint32_t hosts = 2 * RefusalLog::kAddresses;
+  const uint32_t hosts = 2 * PeerLogRateLimiter::kAddresses;
   for (uint32_t round = 0; round < 3; ++round) {
     for (uint32_t i = 0; i < hosts; ++i) log.Write(At(i), "one of many", kMinuteNs + i);
   }

@@ -306,6 +306,20 @@ class NfsdTest(Mounting):
         self.assertEqual(lock_call(self.client_host, 4046, forged), NLM4_STALE_FH)
         self.stop(server)
 
+    def test_a_client_with_a_link_local_address_is_notified_of_a_restart(self):
+        for host, address in ((self.server_host, "fe80::1"), (self.client_host, "fe80::2")):
+            self.assertTrue(host.shell(f"ip addr add {address}/64 dev wire nodad"))
+        locks = self.directory / "locks"
+        locks.write_text("state 1\nhost fe80::2\n", encoding="utf-8")
+        with self.client_host.entered():
+            rpcbind = socket.create_server(("::", PORTMAP_PORT), family=socket.AF_INET6)
+        with rpcbind:
+            rpcbind.settimeout(TIMEOUT_S)
+            server = self.nfsd("--json", "--lock-file", locks)
+            # nfsd asks for the status monitor's port.
+            rpcbind.accept()[0].close()
+        self.stop(server)
+
     def test_locks_are_listed_and_dropped(self):
         server = self.nfsd("--json")
 

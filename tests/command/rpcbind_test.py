@@ -130,12 +130,16 @@ class RpcbindTest(WithRpcbind):
         return reply[accepted_header + 4:accepted_header + 4 + length].decode()
 
     def test_second_status_monitor_keeps_its_registration(self):
-        self.register(STATUS_PROGRAM, 1, UDP, 9999)
+        with self.server_host.entered():
+            self.addCleanup(socket.create_server(("0.0.0.0", 9999)).close)
+        for protocol in (TCP, UDP):
+            self.register(STATUS_PROGRAM, 1, protocol, 9999)
         server = self.start_registered_nfsd()
         self.assertIn("another status monitor", server.stderr)
         self.stop(server)
-        rows = [row for row in self.registered("udp") if row[0] == STATUS_PROGRAM]
-        self.assertEqual(rows, [(STATUS_PROGRAM, "1", "udp", "0.0.0.0.39.15")])
+        self.assertEqual(self.rows_of(STATUS_PROGRAM),
+                         [(STATUS_PROGRAM, "1", "tcp", "0.0.0.0.39.15"),
+                          (STATUS_PROGRAM, "1", "udp", "0.0.0.0.39.15")])
 
     def start_registered_nfsd(self):
         """Starts nfsd --rpcbind with one export."""
@@ -178,11 +182,16 @@ class RpcbindTest(WithRpcbind):
         port = unused.getsockname()[1]
         unused.close()
         self.register(LOCK_PROGRAM, 4, TCP, port)
+        for protocol in (TCP, UDP):
+            self.register(STATUS_PROGRAM, 1, protocol, port)
         server = self.start_registered_nfsd()
         self.assertNotIn("not registered", server.stderr)
+        self.assertNotIn("another status monitor", server.stderr)
         self.assertIn((LOCK_PROGRAM, "4", "tcp", "0.0.0.0.15.205"), self.rows_of(LOCK_PROGRAM))
+        self.assertIn((STATUS_PROGRAM, "1", "udp", "0.0.0.0.2.150"), self.rows_of(STATUS_PROGRAM))
         self.stop(server)
-        self.assertEqual(self.rows_of(LOCK_PROGRAM), [])
+        for program in (LOCK_PROGRAM, STATUS_PROGRAM):
+            self.assertEqual(self.rows_of(program), [])
 
     def test_at_its_end_nfsd_leaves_what_others_have_registered(self):
         server = self.start_registered_nfsd()

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "oncrpc/xdr.h"
 #include "rpcrdma/server.h"
+#include "stack/base/log_rate_limiter.h"
 #include "stack/engine/loop/worker.h"
 #include "tools/file_service/file_protocol.h"
 
@@ -75,15 +76,7 @@ class Server final : public FileServer, public engine::Poller {
     }
     if (options_.log != nullptr) {
       rpc_->SetObserver([this](const rpcrdma::Server::ConnectionInfo& info, bool established) {
-        if (!established && options_.has_failed != nullptr && options_.has_failed(info.peer))
-          return;
-        options_.log(
-            established
-                ? absl::StrFormat("%s connected, inline %u in, %u out, %s RFC 8797 private data",
-                                  ToString(info.peer), info.negotiated.thresholds.client_to_server,
-                                  info.negotiated.thresholds.server_to_client,
-                                  info.negotiated.peer_sent ? "sent" : "sent no")
-                : absl::StrCat(ToString(info.peer), " gone"));
+        LogConnection(info, established);
       });
       rpc_->SetRefusalLog([this](const std::string& line) { options_.log(line); });
     }
@@ -111,6 +104,24 @@ class Server final : public FileServer, public engine::Poller {
   }
 
  private:
+  void LogConnection(const rpcrdma::Server::ConnectionInfo& info, bool established) {
+    if (!established && options_.has_failed != nullptr && options_.has_failed(info.peer)) return;
+    if (!connection_lines_.Take(info.peer.address, worker_->now_ns())) return;
+    const std::string peer = ToString(info.peer);
+    std::string line =
+        established
+            ? absl::StrFormat("%s connected, inline %u in, %u out, %s RFC 8797 private data", peer,
+                              info.negotiated.thresholds.client_to_server,
+                              info.negotiated.thresholds.server_to_client,
+                              info.negotiated.peer_sent ? "sent" : "sent no")
+            : absl::StrCat(peer, " gone");
+    if (const uint64_t left_out = connection_lines_.TakeLeftOut(); left_out > 0) {
+      absl::StrAppend(&line, " (", left_out,
+                      " lines of connections were left out before this one)");
+    }
+    options_.log(line);
+  }
+
   // A read that is answered piece by piece.
   struct Stream {
     ReplyHandle reply;
@@ -356,6 +367,7 @@ class Server final : public FileServer, public engine::Poller {
   engine::Worker* worker_;
   FileStore* store_;
   Options options_;
+  PeerLogRateLimiter connection_lines_{kConnectionLinesOfAddress, kConnectionLines};
   std::vector<std::vector<uint8_t>> blocks_;
   size_t blocks_out_ = 0;  // lent to replies
   // A block has come back, or a stream ended, and reads wait for one.

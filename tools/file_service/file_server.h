@@ -19,6 +19,10 @@ namespace pollux::tools {
 // not for slow disks.
 class FileServer {
  public:
+  // Log lines about established and ended connections, per minute, of one address and in total.
+  static constexpr uint32_t kConnectionLinesOfAddress = 32;
+  static constexpr uint32_t kConnectionLines = 128;
+
   struct Options {
     uint16_t port = 20049;
     bool read_only = false;

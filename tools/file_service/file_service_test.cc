@@ -41,6 +41,7 @@ class FileServiceTest : public ::testing::Test {
       FileServer::Options options;
       options.port = kPort;
       options.read_only = read_only;
+      options.log = [this](const std::string& line) { lines_.push_back(line); };
       server_ = *FileServer::Listen(&server_node_->device().worker(), &server_node_->manager(),
                                     store_.get(), std::move(options));
     });
@@ -65,13 +66,14 @@ class FileServiceTest : public ::testing::Test {
     client_node_->Run([] {});
     return result;
   }
+  void Disconnect() {
+    std::promise<void> gone;
+    client_node_->Run([&] { client_->Disconnect([&gone] { gone.set_value(); }); });
+    gone.get_future().wait();
+    client_node_->Run([&] { client_.reset(); });
+  }
   ~FileServiceTest() override {
-    if (client_ != nullptr) {
-      std::promise<void> gone;
-      client_node_->Run([&] { client_->Disconnect([&gone] { gone.set_value(); }); });
-      gone.get_future().wait();
-      client_node_->Run([&] { client_.reset(); });
-    }
+    if (client_ != nullptr) Disconnect();
     std::promise<void> gone;
     server_node_->Run([&] { server_->Shutdown([&gone] { gone.set_value(); }); });
     gone.get_future().wait();
@@ -85,6 +87,7 @@ class FileServiceTest : public ::testing::Test {
   std::unique_ptr<Node> server_node_, client_node_;
   std::unique_ptr<FileServer> server_;
   std::unique_ptr<FileClient> client_;
+  std::vector<std::string> lines_;  // of the server's log; used on its core
 };
 
 TEST_F(FileServiceTest, FilesOfManySizesAreWrittenAndReadBack) {
@@ -172,6 +175,15 @@ TEST_F(FileServiceTest, ManyLargeReadsNeedFewDescriptors) {
   EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_TRUE(std::all_of(buffer.begin(), buffer.end(), [](uint8_t byte) { return byte == 'p'; }));
+}
+
+TEST_F(FileServiceTest, AClientThatConnectsAgainAndAgainDoesNotFillTheLog) {
+  Start(false);
+  for (uint32_t i = 0; i <= FileServer::kConnectionLinesOfAddress; ++i) {
+    client_ = *Connect(kPort);
+    Disconnect();
+  }
+  server_node_->Run([&] { EXPECT_EQ(lines_.size(), FileServer::kConnectionLinesOfAddress); });
 }
 
 TEST_F(FileServiceTest, ListingSpansSeveralPages) {

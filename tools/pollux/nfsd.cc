@@ -1,4 +1,5 @@
 // pollux nfsd: directories by NFS version 3 over RPC-over-RDMA, until interrupted.
+#include <net/if.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -18,6 +19,7 @@
 #include "nfs/lock/monitored_hosts.h"
 #include "nfs/server/server.h"
 #include "oncrpc/portmap.h"
+#include "oncrpc/socket_address.h"
 #include "stack/base/address.h"
 #include "stack/transport/diagnostics/counters.h"
 #include "tools/common/interrupt.h"
@@ -236,6 +238,11 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
   const auto log = [&node](LogLevel level, const std::string& line) {
     node.log().Write(level, kName, line);
   };
+  // Lock managers and status monitors of clients are called through the kernel, for whose sockets a
+  // link-local address alone is no destination.
+  const engine::DeviceOptions& device = options.port.device;
+  oncrpc::SetLinkLocalInterface(
+      if_nametoindex((device.netdev.empty() ? device.kernel_path : device.netdev).c_str()));
   const auto control = NfsdControl::Start(options.control, exports, tables, hosts, log);
   if (!control.ok()) return control.status();
   const std::vector<SocketAddress> endpoints =

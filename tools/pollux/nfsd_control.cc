@@ -200,27 +200,15 @@ absl::Status NfsdControl::RegisterUnlessElsewhere(uint32_t program, uint32_t ver
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> NfsdControl::HasMonitor() const {
-  auto rpcbind = RpcBind::Local();
-  if (!rpcbind.ok()) return rpcbind.status();
-  const auto port = static_cast<uint16_t>(options_.status_port);
-  for (const SocketAddress& any : AllAddresses(port)) {
-    const auto found =
-        rpcbind->Find(nfs::kNsmProgram, nfs::kNsmV1, any.address, RpcBind::Transport::kUdp);
-    // One at this port was left by a process before this one.
-    if (found.ok() && found->port != port) return true;
-  }
-  return false;
-}
-
 absl::Status NfsdControl::Announce(const std::vector<SocketAddress>& endpoints) {
   if (options_.rpcbind) {
     auto nfs = Registration::Make(nfs::kNfsProgram, nfs::kNfsV3, endpoints);
     if (!nfs.ok()) return nfs.status();
     registered_.push_back(*std::move(nfs));
-    const absl::StatusOr<bool> elsewhere = HasMonitor();
-    if (!elsewhere.ok()) return elsewhere.status();
-    is_status_elsewhere_ = *elsewhere;
+    const auto monitor = FindOtherService(nfs::kNsmProgram, nfs::kNsmV1,
+                                          static_cast<uint16_t>(options_.status_port));
+    if (!monitor.ok()) return monitor.status();
+    is_status_elsewhere_ = monitor->has_value();
     absl::Status status =
         RegisterUnlessElsewhere(nfs::kMountProgram, nfs::kMountV3, options_.mount_port, "MOUNT",
                                 "--mount-port", &is_mount_elsewhere_);

@@ -59,7 +59,8 @@ class NfsdControl {
 
   // Registers all services and NFS with this host's rpcbind if ControlOptions::rpcbind is set, and
   // starts to notify hosts that held locks, so that they reclaim them. MOUNT and NLM of another
-  // running service keep their registrations, with a warning. Errors as Registration::Make().
+  // running service keep their registrations, with a warning; so does another running status
+  // monitor (see is_status_elsewhere()). Errors as Registration::Make().
   absl::Status Announce(const std::vector<SocketAddress>& endpoints);
 
   // Whether clients find this MOUNT, and this NLM, at TCP port 111 of this host.
@@ -97,8 +98,6 @@ class NfsdControl {
   // `*is_elsewhere`. `name` is the program's, `option` that of its port.
   absl::Status RegisterUnlessElsewhere(uint32_t program, uint32_t version, uint64_t port,
                                        const char* name, const char* option, bool* is_elsewhere);
-  // Whether another status monitor is registered.
-  absl::StatusOr<bool> HasMonitor() const;
 
   ControlOptions options_;
   const nfs::ServedExports* exports_;
