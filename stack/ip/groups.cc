@@ -23,6 +23,13 @@ bool IsAbout(const wire::MembershipQuery& query, const Gid& group) {
   return query.group == group;
 }
 
+// The group of all hosts (RFC 3376 section 6, RFC 3810 section 6) and, for IPv6, the scopes 0
+// (reserved) and 1 (the interface), whose packets do not leave a host.
+bool IsNeverReported(const Gid& group) {
+  if (group.IsIpv4()) return group == wire::kAllHostsIpv4;
+  return group == wire::kAllNodesIpv6 || (group.raw[1] & 0x0F) <= 1;
+}
+
 }  // namespace
 
 Groups::Membership* Groups::Find(const Gid& group, uint16_t vlan) {
@@ -124,11 +131,7 @@ void Groups::OnDeadline(PollContext& context) {
 }
 
 void Groups::Report(wire::GroupRecord record, const Membership& membership, PollContext& context) {
-  // RFC 3376 section 6 and RFC 3810 section 6: nobody reports the group of all.
-  if (!reports_ || membership.group == wire::kAllHostsIpv4 ||
-      membership.group == wire::kAllNodesIpv6) {
-    return;
-  }
+  if (!reports_ || IsNeverReported(membership.group)) return;
   const bool ipv4 = membership.group.IsIpv4();
   const Gid& to = ipv4 ? wire::kIgmpv3Routers : wire::kMldv2Routers;
   const size_t bytes = ipv4

@@ -187,6 +187,20 @@ TEST_F(GroupsTest, OnlyTheLastLeaveIsReported) {
   EXPECT_TRUE(link_.sent.empty());
 }
 
+TEST_F(GroupsTest, GroupsOfAllHostsAndOfTheInterfaceAreNeverReported) {
+  for (const char* text : {"224.0.0.1", "ff02::1", "ff00::1234", "ff01::1234", "ff11::1234"}) {
+    const Gid group = ParseAddress(text).value();
+    ASSERT_TRUE(Join(group).ok()) << text;
+    Arrive(group.IsIpv4() ? IgmpQuery(0, 10) : MldQuery(group, 1000));
+    Pass(3 * kSecond);
+    ASSERT_TRUE(Leave(group).ok()) << text;
+    Pass(3 * kSecond);
+    EXPECT_TRUE(link_.sent.empty()) << text;
+  }
+  ASSERT_TRUE(Join(ParseAddress("ff02::1234").value()).ok());
+  EXPECT_EQ(TakeReport().record, GroupRecord::kJoin);
+}
+
 TEST_F(GroupsTest, QueriesAreAnsweredWithinTheResponseTime) {
   ASSERT_TRUE(Join(kGroup4).ok());
   ASSERT_TRUE(Join(kGroup6).ok());
