@@ -186,6 +186,7 @@ class Interface : public transport::Resolver, private Solicitor {
                 size_t length, transport::PollContext& context);
   bool LookUpOurs(const wire::RocePacket& packet);
   std::optional<uint8_t> GroupSourceIndex(const Gid& group) const;
+  bool IsDeprecated(const GidEntry& own) const;
   // Whether a frame to this IP address, with this destination MAC, is for this interface.
   bool IsFor(const wire::EthernetHeader& ethernet, const Gid& destination) const;
   void JoinOwnGroups(transport::PollContext& context);
