@@ -132,7 +132,7 @@ Interface::Interface(const InterfaceConfig& config, HostInterface* kernel)
       arp_(&host_),
       nd_(&host_),
       echo_(&host_),
-      groups_(&host_, /*reports=*/kernel == nullptr) {
+      groups_(&host_, config.groups, /*reports=*/kernel == nullptr) {
   if (kernel_ != nullptr) {
     claim_ = Claim::kDone;
     kernel_poll_ns_ = 0;
