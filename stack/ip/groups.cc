@@ -23,7 +23,30 @@ bool IsAbout(const wire::MembershipQuery& query, const Gid& group) {
   return query.group == group;
 }
 
+// The group of all hosts (RFC 3376 section 6, RFC 3810 section 6) and, for IPv6, the scopes 0
+// (reserved) and 1 (the interface), whose packets do not leave a host.
+bool IsNeverReported(const Gid& group) {
+  if (group.IsIpv4()) return group == wire::kAllHostsIpv4;
+  return group == wire::kAllNodesIpv6 || (group.raw[1] & 0x0F) <= 1;
+}
+
 }  // namespace
+
+void PortGroups::Add(const Gid& group, uint16_t vlan) {
+  const std::lock_guard lock(mutex_);
+  members_.emplace_back(group, vlan);
+}
+
+void PortGroups::Remove(const Gid& group, uint16_t vlan) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(members_, std::pair(group, vlan));
+  if (found != members_.end()) members_.erase(found);
+}
+
+bool PortGroups::HasMembers(const Gid& group, uint16_t vlan) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::find(members_, std::pair(group, vlan)) != members_.end();
+}
 
 Groups::Membership* Groups::Find(const Gid& group, uint16_t vlan) {
   const auto found = std::ranges::find_if(memberships_, [&](const Membership& membership) {
@@ -53,6 +76,7 @@ absl::Status Groups::Join(const Gid& group, uint16_t vlan, PollContext& context)
     membership = &memberships_.back();
   }
   if (++membership->references > 1) return absl::OkStatus();
+  port_->Add(group, vlan);
   membership->changes_left = kRobustness;
   TellChange(*membership, context);
   return absl::OkStatus();
@@ -65,6 +89,7 @@ absl::Status Groups::Leave(const Gid& group, uint16_t vlan, PollContext& context
         absl::StrCat("leaving ", FormatAddress(group), ": this device has not joined it"));
   }
   if (--membership->references > 0) return absl::OkStatus();
+  port_->Remove(group, vlan);
   membership->answer_ns = kNever;
   membership->changes_left = kRobustness;
   TellChange(*membership, context);
@@ -99,8 +124,11 @@ void Groups::Arm(uint64_t at_ns) {
 }
 
 void Groups::TellChange(Membership& membership, PollContext& context) {
-  Report(membership.references > 0 ? wire::GroupRecord::kJoin : wire::GroupRecord::kLeave,
-         membership, context);
+  if (membership.references > 0) {
+    Report(wire::GroupRecord::kJoin, membership, context);
+  } else if (!port_->HasMembers(membership.group, membership.vlan)) {
+    Report(wire::GroupRecord::kLeave, membership, context);
+  }
   --membership.changes_left;
   membership.change_ns =
       membership.changes_left > 0 ? context.now_ns + 1 + context.random.Below(kRepeatNs) : kNever;
@@ -124,11 +152,7 @@ void Groups::OnDeadline(PollContext& context) {
 }
 
 void Groups::Report(wire::GroupRecord record, const Membership& membership, PollContext& context) {
-  // RFC 3376 section 6 and RFC 3810 section 6: nobody reports the group of all.
-  if (!reports_ || membership.group == wire::kAllHostsIpv4 ||
-      membership.group == wire::kAllNodesIpv6) {
-    return;
-  }
+  if (!reports_ || IsNeverReported(membership.group)) return;
   const bool ipv4 = membership.group.IsIpv4();
   const Gid& to = ipv4 ? wire::kIgmpv3Routers : wire::kMldv2Routers;
   const size_t bytes = ipv4

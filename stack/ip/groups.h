@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +17,21 @@
 
 namespace pollux::ip {
 
+// The memberships of all interfaces of one port, so that a leave is reported only when the last
+// interface leaves: to routers and switches, they are one host. For any thread.
+class PortGroups {
+ public:
+  // Adds one interface to the members of `group` on `vlan`.
+  void Add(const Gid& group, uint16_t vlan);
+  // Removes one that was added.
+  void Remove(const Gid& group, uint16_t vlan);
+  bool HasMembers(const Gid& group, uint16_t vlan) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::pair<Gid, uint16_t>> members_;  // an element per group and interface
+};
+
 class Groups {
  public:
   static constexpr size_t kMaxGroups = 256;             // of applications and of own IPv6 addresses
@@ -21,9 +39,11 @@ class Groups {
   static constexpr uint64_t kRepeatNs = 1'000'000'000;  // maximum time between them (8.11)
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-  // `host` is not owned and must outlive this object. `reports` is whether to send reports; if the
-  // kernel keeps the interface, the kernel does.
-  Groups(HostState* host, bool reports) : host_(host), reports_(reports) {}
+  // `host` is not owned and must outlive this object. `port` has the groups of all interfaces of
+  // the port. `reports` is whether to send reports; if the kernel keeps the interface, the kernel
+  // does.
+  Groups(HostState* host, std::shared_ptr<PortGroups> port, bool reports)
+      : host_(host), port_(std::move(port)), reports_(reports) {}
 
   // Calls are counted: each Join() needs one Leave(). Errors: InvalidArgument (not a multicast
   // group), ResourceExhausted, NotFound (Leave() without Join()).
@@ -57,6 +77,7 @@ class Groups {
   void Arm(uint64_t at_ns);
 
   HostState* host_;
+  std::shared_ptr<PortGroups> port_;
   bool reports_;
   std::vector<Membership> memberships_;
   uint64_t next_deadline_ns_ = kNever;

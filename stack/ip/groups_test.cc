@@ -31,15 +31,17 @@ class GroupsTest : public InterfaceHost {
     Pass(3 * kSecond);
     link_.sent.clear();
   }
-  absl::Status Join(const Gid& group, uint16_t vlan = kNoVlan) {
+  absl::Status Join(const Gid& group) { return Join(interface_, group); }
+  absl::Status Join(Interface& interface, const Gid& group) {
     transport::PollContext context = Context();
-    const absl::Status status = interface_.JoinMulticast(group, context, vlan);
+    const absl::Status status = interface.JoinMulticast(group, context);
     egress_.Flush(now_ns_);
     return status;
   }
-  absl::Status Leave(const Gid& group, uint16_t vlan = kNoVlan) {
+  absl::Status Leave(const Gid& group) { return Leave(interface_, group); }
+  absl::Status Leave(Interface& interface, const Gid& group) {
     transport::PollContext context = Context();
-    const absl::Status status = interface_.LeaveMulticast(group, context, vlan);
+    const absl::Status status = interface.LeaveMulticast(group, context);
     egress_.Flush(now_ns_);
     return status;
   }
@@ -185,6 +187,59 @@ TEST_F(GroupsTest, OnlyTheLastLeaveIsReported) {
   Pass(3 * kSecond);
   EXPECT_EQ(TakeReport().record, GroupRecord::kJoin);
   EXPECT_TRUE(link_.sent.empty());
+}
+
+// Of another worker, with the same MAC and IP addresses.
+class PortGroupsTest : public GroupsTest {
+ protected:
+  PortGroupsTest() : other_(OfOther(interface_.config())) {}
+  static InterfaceConfig OfOther(InterfaceConfig config) {
+    config.answers = false;
+    return config;
+  }
+  Interface other_;
+};
+
+TEST_F(PortGroupsTest, OnlyTheLeaveOfTheLastInterfaceIsReported) {
+  for (const Gid& group : {kGroup4, kGroup6}) {
+    ASSERT_TRUE(Join(group).ok());
+    ASSERT_TRUE(Join(other_, group).ok());
+    Pass(3 * kSecond);
+    link_.sent.clear();
+    ASSERT_TRUE(Leave(group).ok());
+    Pass(3 * kSecond);
+    EXPECT_TRUE(link_.sent.empty());
+    EXPECT_EQ(Leave(group).code(), absl::StatusCode::kNotFound);
+    ASSERT_TRUE(Leave(other_, group).ok());
+    EXPECT_EQ(TakeReport(), (Report{GroupRecord::kLeave, group}));
+    link_.sent.clear();
+  }
+}
+
+TEST_F(PortGroupsTest, ALeaveIsNotRepeatedIfAnotherInterfaceHasJoinedMeanwhile) {
+  ASSERT_TRUE(Join(kGroup4).ok());
+  Pass(3 * kSecond);
+  link_.sent.clear();
+  ASSERT_TRUE(Leave(kGroup4).ok());
+  EXPECT_EQ(TakeReport().record, GroupRecord::kLeave);
+  ASSERT_TRUE(Join(other_, kGroup4).ok());
+  EXPECT_EQ(TakeReport().record, GroupRecord::kJoin);
+  Pass(3 * kSecond);
+  EXPECT_TRUE(link_.sent.empty());
+}
+
+TEST_F(GroupsTest, GroupsOfAllHostsAndOfTheInterfaceAreNeverReported) {
+  for (const char* text : {"224.0.0.1", "ff02::1", "ff00::1234", "ff01::1234", "ff11::1234"}) {
+    const Gid group = ParseAddress(text).value();
+    ASSERT_TRUE(Join(group).ok()) << text;
+    Arrive(group.IsIpv4() ? IgmpQuery(0, 10) : MldQuery(group, 1000));
+    Pass(3 * kSecond);
+    ASSERT_TRUE(Leave(group).ok()) << text;
+    Pass(3 * kSecond);
+    EXPECT_TRUE(link_.sent.empty()) << text;
+  }
+  ASSERT_TRUE(Join(ParseAddress("ff02::1234").value()).ok());
+  EXPECT_EQ(TakeReport().record, GroupRecord::kJoin);
 }
 
 TEST_F(GroupsTest, QueriesAreAnsweredWithinTheResponseTime) {

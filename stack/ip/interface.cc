@@ -132,7 +132,7 @@ Interface::Interface(const InterfaceConfig& config, HostInterface* kernel)
       arp_(&host_),
       nd_(&host_),
       echo_(&host_),
-      groups_(&host_, /*reports=*/kernel == nullptr) {
+      groups_(&host_, config.groups, /*reports=*/kernel == nullptr) {
   if (kernel_ != nullptr) {
     claim_ = Claim::kDone;
     kernel_poll_ns_ = 0;
@@ -199,16 +199,27 @@ absl::StatusOr<uint8_t> Interface::SourceIndex(const Gid& destination) const {
   return static_cast<uint8_t>(index);
 }
 
-// The first address that is not link-local. For a group that stays on the link: a link-local
-// address on the same VLAN, if there is one (RFC 6724 section 5, rule 2).
+bool Interface::IsDeprecated(const GidEntry& own) const {
+  return std::ranges::any_of(config_.addresses, [&own](const InterfaceAddress& address) {
+    return address.deprecated && address.address == own.gid && address.vlan == own.vlan;
+  });
+}
+
+// The first address that is not link-local. For a group that stays on the link: the first
+// link-local address on the same VLAN, if there is one. In both cases a deprecated address counts
+// only if there is no other (RFC 6724 section 5, rules 2 and 3).
 std::optional<uint8_t> Interface::GroupSourceIndex(const Gid& group) const {
-  const auto find = [&](auto&& suits) -> std::optional<uint8_t> {
+  const auto find = [&](auto&& suits) {
+    std::optional<uint8_t> deprecated;
     for (uint32_t i = 0; i < host_.gids.size(); ++i) {
       const GidEntry own = host_.gids.at(i);
       if (own.gid.IsZero() || own.gid.IsIpv4() != group.IsIpv4()) continue;
-      if (suits(own)) return static_cast<uint8_t>(i);
+      if (!suits(own)) continue;
+      const std::optional<uint8_t> index = static_cast<uint8_t>(i);
+      if (!IsDeprecated(own)) return index;
+      if (!deprecated) deprecated = index;
     }
-    return std::nullopt;
+    return deprecated;
   };
   const std::optional<uint8_t> wide =
       find([](const GidEntry& own) { return !own.gid.IsLinkLocal(); });

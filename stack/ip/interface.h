@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -48,6 +49,9 @@ struct InterfaceConfig {
   // neighbours, learn from received packets, and report the groups that they have joined
   // themselves.
   bool answers = true;
+  // Copies of a configuration share it: make the interfaces of one port, and no others, from copies
+  // of one configuration.
+  std::shared_ptr<PortGroups> groups = std::make_shared<PortGroups>();
 };
 // Returns InvalidArgument if a prefix length or VLAN ID is out of range, an address is not a host
 // address or is given twice, or there are more than GidTable::kMaxGids addresses, link-local ones
@@ -136,8 +140,9 @@ class Interface : public transport::Resolver, private Solicitor {
   }
 
   // Joins an IPv4 (::ffff:a.b.c.d) or IPv6 group on one VLAN: reports that to routers and switches
-  // (IGMPv3, MLDv2), and receives the group's packets. Each call needs one LeaveMulticast(). Errors
-  // as for Groups::Join() and Leave().
+  // (IGMPv3, MLDv2), and receives the group's packets. Each call needs one LeaveMulticast(). A
+  // leave is reported if no interface of the port is a member any more. Errors as for
+  // Groups::Join() and Leave().
   absl::Status JoinMulticast(const Gid& group, transport::PollContext& context,
                              uint16_t vlan = kNoVlan);
   absl::Status LeaveMulticast(const Gid& group, transport::PollContext& context,
@@ -186,6 +191,7 @@ class Interface : public transport::Resolver, private Solicitor {
                 size_t length, transport::PollContext& context);
   bool LookUpOurs(const wire::RocePacket& packet);
   std::optional<uint8_t> GroupSourceIndex(const Gid& group) const;
+  bool IsDeprecated(const GidEntry& own) const;
   // Whether a frame to this IP address, with this destination MAC, is for this interface.
   bool IsFor(const wire::EthernetHeader& ethernet, const Gid& destination) const;
   void JoinOwnGroups(transport::PollContext& context);

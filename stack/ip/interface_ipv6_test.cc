@@ -250,6 +250,19 @@ TEST_F(InterfaceIpv6Test, AnswersSolicitationsOfItsGroupSentToItsOwnMac) {
   EXPECT_TRUE(link_.sent.empty());
 }
 
+TEST_F(InterfaceIpv6Test, AnswersHostsOutsideItsPrefixesWithoutLearningFromThem) {
+  Settle();
+  const Gid peer = V6("2001:db9::2");
+  Arrive(Ns(kOurs6, peer));
+  EXPECT_EQ(TakeAdvertisement().target, kOurs6);
+  EXPECT_EQ(last_sent_.ip.destination, peer);
+  EXPECT_EQ(last_sent_.ethernet.destination, kPeerMac);
+  EXPECT_EQ(interface_.neighbours().size(), 0u);
+  EXPECT_EQ(interface_.counters().nd_learned, 0u);
+  Arrive(Ns(kOurs6, kOurs6));  // another host that uses the address
+  EXPECT_TRUE(link_.sent.empty());
+}
+
 // As a worker's that shares the addresses with one that answers.
 class ListeningInterfaceTest : public InterfaceIpv6Test {
  protected:
@@ -300,7 +313,6 @@ TEST_F(InterfaceIpv6Test, UnsolicitedMessagesAddNoNeighbours) {
   Settle();
   Arrive(Na(kPeer6));                                        // not asked
   Arrive(Announcement(kPeer6, kPeerMac, true));              // of no interest
-  Arrive(Ns(kOurs6, V6("2001:db9::2")));                     // off the link
   Arrive(Ns(V6("2001:db8::1:1"), kPeer6));                   // about another, in the same group
   Arrive(Ns(kOurs6, V6("ff02::5")));                         // from a group
   Arrive(Ns(kOurs6, kPeer6, MacAddress{3, 0, 0, 0, 0, 1}));  // with a group's MAC

@@ -161,6 +161,20 @@ TEST_F(InterfaceKernelTest, FollowsAddressesAndRoutes) {
   EXPECT_EQ(*interface_.QueryGid(1), Gid::FromIpv4(kOurs + 9));
 }
 
+TEST_F(InterfaceKernelTest, GroupsUseADeprecatedAddressOnlyIfThereIsNoOther) {
+  const Gid group = ParseAddress("ff0e::1234").value();
+  const InterfaceAddress deprecated{ParseAddress("2001:db8::5").value(), 128, kNoVlan, true};
+  const InterfaceAddress preferred{ParseAddress("2001:db8::10").value(), 64};
+  kernel_.state_.addresses = {deprecated};
+  kernel_.changed = true;
+  Pass(HostInterface::kPollNs);
+  EXPECT_EQ(interface_.SourceIndex(group).value(), interface_.GidIndex(deprecated.address));
+  kernel_.state_.addresses = {deprecated, preferred};
+  kernel_.changed = true;
+  Pass(HostInterface::kPollNs);
+  EXPECT_EQ(interface_.SourceIndex(group).value(), interface_.GidIndex(preferred.address));
+}
+
 // A service address that moves to another host, as with keepalived.
 TEST_F(InterfaceKernelTest, AFormerOwnAddressIsResolvedAtItsNewHost) {
   constexpr uint32_t kService = kOurs + 9;

@@ -37,11 +37,13 @@ bool NdSpeaker::OnSolicitation(const wire::EthernetHeader& ethernet, const wire:
               wire::MulticastMac(wire::kAllNodesIpv6), context);
     return false;
   }
-  if (!host_->routes.IsNeighbour(ip.source, vlan)) return false;
+  if (!IsOneHost(ip.source) || host_->gids.Contains(ip.source, vlan)) return false;
   const MacAddress mac = asked.source_mac.value_or(ethernet.source);
   if (!IsUnicast(mac)) return false;
+  // A host outside this host's prefixes gets an answer (RFC 4861 section 7.2.4), but is not
+  // learned: packets to it go to a router.
   const bool learned =
-      asked.source_mac &&
+      asked.source_mac && host_->routes.IsNeighbour(ip.source, vlan) &&
       host_->neighbours.Learn({ip.source, vlan}, mac, /*create=*/true, Evidence::kUnasked, context);
   Advertise(own, /*solicited=*/true, ip.source, mac, context);
   return learned;

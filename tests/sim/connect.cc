@@ -35,6 +35,17 @@ ibv_qp_attr DrawAttributes(Random& random) {
   return attr;
 }
 
+void LimitRates(Random& random, Node& node) {
+  const uint32_t mbps = 1'000u << random.Below(6);
+  node.port().SetQueue({.bits_per_second = mbps * uint64_t{1'000'000},
+                        .min_bytes = 1'000,
+                        .max_bytes = 20'000,
+                        .max_probability = 0.1});
+  transport::DcqcnParameters parameters;
+  parameters.rpg_max_rate = mbps;
+  node.worker().EnableDcqcn(parameters);
+}
+
 uint32_t DrawPsn(Random& random) {
   const uint64_t place = random.Below(3);
   if (place == 0) return random.Next32() & Psn::kMask;

@@ -14,6 +14,9 @@ namespace pollux::sim {
 
 // Attributes of a reliable connection that survives every network of DrawConditions().
 ibv_qp_attr DrawAttributes(Random& random);
+// Makes the host's port a bottleneck that marks packets, and lets the host reduce its rates by
+// DCQCN. Call it before queue pairs are created.
+void LimitRates(Random& random, Node& node);
 // A random PSN, often shortly before the wrap-around or before half the range.
 uint32_t DrawPsn(Random& random);
 

@@ -110,6 +110,7 @@ void FailingEnd::Register() {
 
 void FailingEnd::Connect(ibv_qp_attr attr, uint32_t own_psn, uint32_t peer_psn, bool in_order) {
   in_order_ = in_order;
+  few_retries_ = attr.retry_cnt < 7;
   attr.qp_access_flags =
       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   if (type_ == IBV_QPT_UC) attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
@@ -259,8 +260,10 @@ bool FailingEnd::PostReceives() {
 bool FailingEnd::settled() const {
   const bool sends = qp_ == nullptr || qp_->state() == IBV_QPS_RESET || host_.overran() ||
                      completed_ == messages_.size();
-  if (!reliable() || fault_ != SimulatedFault::kNone || peer_->fault_ != SimulatedFault::kNone)
+  if (!reliable() || few_retries_ || fault_ != SimulatedFault::kNone ||
+      peer_->fault_ != SimulatedFault::kNone) {
     return sends;
+  }
   return sends && received_ == peer_->ReceivesSentFor(peer_->messages_.size());
 }
 

@@ -151,6 +151,8 @@ class FailingEnd {
   SimulatedFault fault() const { return fired_ ? fault_ : SimulatedFault::kNone; }
   // Messages that were sent and never received.
   uint64_t lost_messages() const;
+  // The network took more retries than the queue pair has; no fault explains it.
+  bool gave_up() const { return first_error_ == IBV_WC_RETRY_EXC_ERR && !fired_ && !peer_->fired_; }
   bool failed() const { return first_error_ != IBV_WC_SUCCESS || receive_failed_; }
 
  private:
@@ -191,6 +193,7 @@ class FailingEnd {
   Log* log_;
   FailingEnd* peer_ = nullptr;
   bool in_order_ = true;
+  bool few_retries_ = false;  // perhaps too few for the network, at both ends
 
   std::vector<FailingMessage> messages_;
   size_t posted_ = 0, completed_ = 0, succeeded_ = 0;

@@ -22,9 +22,14 @@ class FailureProgram {
       : random_(seed),
         conditions_(DrawConditions(random_)),
         simulation_(random_.Next64(), conditions_) {
+    const NodeOptions options{.packet_buffers = 1023,
+                              .max_queue_pairs = 16,
+                              .max_regions = 128,
+                              .ipv6 = random_.Chance(0.3)};
+    const bool limits_rates = random_.Chance(0.3);
     for (int i = 0; i < 2; ++i) {
-      nodes_[i] =
-          &simulation_.AddNode({.packet_buffers = 1023, .max_queue_pairs = 16, .max_regions = 128});
+      nodes_[i] = &simulation_.AddNode(options);
+      if (limits_rates) LimitRates(random_, *nodes_[i]);
       hosts_[i] = std::make_unique<FailingHost>(*nodes_[i], next_slot_++, random_.Chance(0.4),
                                                 random_.Next64(), &log_);
     }
@@ -81,7 +86,10 @@ class FailureProgram {
     FailingEnd &a = *connection.ends[0], &b = *connection.ends[1];
     a.LayOut(b, next_slot_++);
     b.LayOut(a, next_slot_++);
-    const ibv_qp_attr attr = DrawAttributes(random_);
+    ibv_qp_attr attr = DrawAttributes(random_);
+    // Often none at all: more are rarely too few.
+    if (random_.Chance(0.4))
+      attr.retry_cnt = static_cast<uint8_t>(random_.Below(1 + random_.Below(7)));
     const uint32_t psn_a = DrawPsn(random_), psn_b = DrawPsn(random_);
     const bool in_order = conditions_.duplication == 0 && conditions_.reordering == 0;
     a.Connect(attr, psn_a, psn_b, in_order);
@@ -114,6 +122,7 @@ class FailureProgram {
     ForEachEnd([&](FailingEnd& end) {
       ++outcome_.fired[static_cast<size_t>(end.fault())];
       outcome_.failed += end.failed();
+      outcome_.gave_up += end.gave_up();
       outcome_.lost_messages += end.lost_messages();
     });
     for (Connection& connection : connections_) {

@@ -14,7 +14,8 @@ namespace pollux::sim {
 struct FailureOutcome {
   // The property that did not hold; empty if all did:
   // - each work request completes once, in order: first successes, then one error that the faults
-  //   explain, then flushed ones; without a fault, all on a reliable connection succeed;
+  //   explain, then flushed ones; without a fault, all on a reliable connection succeed, unless it
+  //   has few retries: then the error may be IBV_WC_RETRY_EXC_ERR;
   // - a completion that does not fit into its completion queue ends all queue pairs of that queue,
   //   and there is no gap in the completions that can be polled;
   // - nothing completes on a destroyed queue pair;
@@ -28,6 +29,7 @@ struct FailureOutcome {
   uint64_t digest = 0;
   std::array<uint64_t, kSimulatedFaults> fired{};  // by SimulatedFault
   uint64_t failed = 0;                             // ends that saw an error
+  uint64_t gave_up = 0;                            // ends with few retries, and no fault
   uint64_t lost_messages = 0;                      // on UC and UD
 };
 

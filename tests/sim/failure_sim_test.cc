@@ -18,6 +18,7 @@ TEST_P(FailureSimTest, FailuresStayWithinTheirBounds) {
     ASSERT_EQ(outcome.violation, "") << HowToRepeat(seed);
     for (size_t i = 0; i < kSimulatedFaults; ++i) sum.fired[i] += outcome.fired[i];
     sum.failed += outcome.failed;
+    sum.gave_up += outcome.gave_up;
     sum.lost_messages += outcome.lost_messages;
   }
   const uint64_t count = seeds.size();
@@ -26,6 +27,7 @@ TEST_P(FailureSimTest, FailuresStayWithinTheirBounds) {
     for (size_t i = 0; i < kSimulatedFaults; ++i)
       EXPECT_GT(sum.fired[i], count / 50) << "fault " << i;
     EXPECT_GT(sum.failed, count / 2);
+    EXPECT_GT(sum.gave_up, count / 100);
     EXPECT_GT(sum.lost_messages, count / 10);
   }
 }

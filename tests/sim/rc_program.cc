@@ -26,7 +26,12 @@ class RcProgram {
       : random_(seed), simulation_(random_.Next64(), DrawConditions(random_)) {
     NodeOptions options = kOptions;
     options.behind_ring = behind_rings;
-    for (Node*& node : nodes_) node = &simulation_.AddNode(options);
+    options.ipv6 = random_.Chance(0.3);
+    const bool limits_rates = random_.Chance(0.3);
+    for (Node*& node : nodes_) {
+      node = &simulation_.AddNode(options);
+      if (limits_rates) LimitRates(random_, *node);
+    }
     simulation_.fabric().SetTap([this](const FabricPort& from, const rte_mbuf& frame) {
       wire::RocePacket packet;
       if (wire::ParseRocePacket(rte_pktmbuf_mtod(&frame, const uint8_t*), frame.data_len,
@@ -56,6 +61,8 @@ class RcProgram {
     Node &a = *nodes_[0], &b = *nodes_[1];
     outcome.retransmitted_pkts = Sum(a, b, &transport::Counters::retransmitted_pkts);
     outcome.rnr_naks = Sum(a, b, &transport::Counters::rcvd_rnr_err);
+    outcome.cnps = Sum(a, b, &transport::Counters::rp_cnp_handled);
+    for (const auto& side : sides_) outcome.drained += side->drained();
     for (Node* node : nodes_) {
       outcome.bad_icrc += node->worker().counters().drop(transport::Drop::kBadIcrc);
     }

@@ -1,5 +1,6 @@
-// A random program of work requests of all kinds on several RC connections between two hosts, with
-// a bad network and clocks that jump, and the properties that must hold.
+// A random program of work requests of all kinds on several RC connections between two hosts, by
+// IPv4 or IPv6, with a bad network and clocks that jump, and the properties that must hold. Some
+// programs have DCQCN, and queue pairs that go to SQD and back.
 #ifndef POLLUX_TESTS_SIM_RC_PROGRAM_H_
 #define POLLUX_TESTS_SIM_RC_PROGRAM_H_
 
@@ -23,6 +24,8 @@ struct RcOutcome {
   uint64_t digest = 0;
   uint64_t retransmitted_pkts = 0;
   uint64_t rnr_naks = 0;
+  uint64_t cnps = 0;
+  uint64_t drained = 0;  // send queues
   uint64_t bad_icrc = 0;
 };
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kRcGuardBytes = 4096;  // between parts of the arena, registered for nobody
 constexpr uint64_t kStaleWrId = 1'000'000;
+constexpr double kDrainChance = 0.01;  // per poll with requests to post
 
 }  // namespace
 
@@ -354,6 +355,22 @@ bool RcSide::PostReceives() {
   return true;
 }
 
+// A send queue that is drained goes on at once: nobody would wake this side later.
+bool RcSide::Drain() {
+  ibv_qp_attr attr{};
+  if (qp_->state() == IBV_QPS_RTS && posted_ < operations_.size() && random_.Chance(kDrainChance)) {
+    attr.qp_state = IBV_QPS_SQD;
+  } else if (qp_->state() == IBV_QPS_SQD && qp_->attr.sq_draining == 0) {
+    attr.qp_state = IBV_QPS_RTS;
+    ++drained_;
+  } else {
+    return false;
+  }
+  const absl::Status status = node_.worker().ModifyQp(qp_, attr, IBV_QP_STATE);
+  if (!status.ok()) Violate(status.ToString());
+  return true;
+}
+
 bool RcSide::Poll(uint64_t now_ns) {
   bool worked = false;
   ibv_wc completions[16];
@@ -362,6 +379,7 @@ bool RcSide::Poll(uint64_t now_ns) {
     worked = true;
   }
   if (stale_phase_) return worked;
+  worked |= Drain();
   worked |= PostReceives();
   worked |= PostSends();
   return worked;

@@ -42,6 +42,8 @@ class RcSide : public engine::Poller {
   std::string Progress() const;
   // After the end: posts a WRITE with `key`, which the peer has revoked, and another one after it.
   void PostStale(uint32_t key, uint64_t address);
+  // How often its send queue was drained.
+  uint64_t drained() const { return drained_; }
   bool stale_finished() const { return stale_completions_ == 2; }
   // Returns a key that is no longer valid.
   uint32_t MakeStaleKey();
@@ -81,6 +83,8 @@ class RcSide : public engine::Poller {
   int PostLocal(RcOperation& operation, int flags);
   int PostBind(ExposedRegion& exposure, const Object& object, bool unbind, ibv_send_wr* wr);
   bool PostReceives();
+  // Lets the send queue drain at times (IBV_QPS_SQD). Returns whether the state has changed.
+  bool Drain();
   void OnCompletion(const ibv_wc& wc, uint64_t now_ns);
   void OnSent(const RcOperation& operation);
   void OnLocal(const RcOperation& operation);
@@ -108,6 +112,7 @@ class RcSide : public engine::Poller {
   std::optional<MsnCheck> msn_check_;  // for the peer's responses
   bool stale_phase_ = false;
   int stale_completions_ = 0;
+  uint64_t drained_ = 0;
 
   std::unique_ptr<Arena> arena_;
   size_t arena_bytes_ = 0;

@@ -18,6 +18,8 @@ TEST_P(RcSimTest, EveryProgramBehavesAsSpecified) {
     ASSERT_EQ(outcome.violation, "") << HowToRepeat(seed);
     sum.retransmitted_pkts += outcome.retransmitted_pkts;
     sum.rnr_naks += outcome.rnr_naks;
+    sum.cnps += outcome.cnps;
+    sum.drained += outcome.drained;
     sum.bad_icrc += outcome.bad_icrc;
   }
   const uint64_t count = seeds.size();
@@ -25,6 +27,8 @@ TEST_P(RcSimTest, EveryProgramBehavesAsSpecified) {
   if (count >= 100) {
     EXPECT_GT(sum.retransmitted_pkts, count);
     EXPECT_GT(sum.rnr_naks, count / 10);
+    EXPECT_GT(sum.cnps, count / 10);
+    EXPECT_GT(sum.drained, count / 10);
     EXPECT_GT(sum.bad_icrc, count / 10);
   }
 }

@@ -6,12 +6,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "stack/base/byte_order.h"
 
 namespace pollux::sim {
 namespace {
 
 constexpr uint32_t kNetwork = 0xC6120000;  // 198.18.0.0/16: more hosts than any table remembers
 constexpr uint8_t kPrefixLength = 16;
+
+InterfaceAddress Ipv6Address(uint32_t number) {
+  Gid address{{0x20, 0x01, 0x0D, 0xB8}};
+  StoreBe32(&address.raw[12], number);
+  return {.address = address};
+}
 
 }  // namespace
 
@@ -97,7 +104,8 @@ Node& Simulation::AddNode(const NodeOptions& options) {
 
   ip::InterfaceConfig interface;
   interface.mac = {2, 0, 0, 0, static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number)};
-  interface.addresses = {InterfaceAddress::Ipv4(kNetwork + number, kPrefixLength)};
+  interface.addresses = {options.ipv6 ? Ipv6Address(number)
+                                      : InterfaceAddress::Ipv4(kNetwork + number, kPrefixLength)};
   interface.mtu = options.mtu;
   interface.answers = !options.behind_ring;
   node->interface_ = std::make_unique<ip::Interface>(interface);

@@ -27,9 +27,11 @@ struct NodeOptions {
   // The worker is the second of two that share the host's port, and has no queue of the port. The
   // first worker only receives and sends for it.
   bool behind_ring = false;
+  bool ipv6 = false;  // has an IPv6 address instead of an IPv4 one
 };
 
-// A host: one worker, one interface, one port. Addresses start at 198.18.0.1, in order of creation.
+// A host: one worker, one interface, one port. Addresses start at 198.18.0.1 or 2001:db8::1, in
+// order of creation.
 class Node {
  public:
   ~Node();
@@ -39,7 +41,7 @@ class Node {
   uint32_t address() const {
     return interface_->config().addresses[0].address.Ipv4();
   }  // IPv4, host order
-  Gid gid() const { return Gid::FromIpv4(address()); }
+  Gid gid() const { return interface_->config().addresses[0].address; }
 
   // Advances this host's own clock, with which its worker is polled. It runs at the speed of the
   // simulation's clock, ahead by the sum of its jumps.
