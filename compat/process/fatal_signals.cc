@@ -1,12 +1,19 @@
 #include "compat/process/fatal_signals.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <cstring>
+#include <string_view>
 
 namespace pollux::compat {
 namespace {
@@ -20,6 +27,79 @@ struct sigaction taken_before[2];  // of SIGSEGV and SIGBUS
 
 struct sigaction& TakenBefore(int number) {
   return taken_before[number == SIGBUS ? 1 : 0];
+}
+
+// A line of /proc/self/maps, such as "7f00-7f01 rw-s 00002000 fe:00 247134    /var/data".
+struct Mapping {
+  uintptr_t start = 0, end = 0;
+  uint64_t offset = 0;
+  uint64_t inode = 0;  // 0: anonymous memory
+  const char* path = "";
+};
+
+template <class Number>
+void TakeNumber(std::string_view& text, int base, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  text.remove_prefix(std::min(text.size(), size_t{1}));  // "-" or " "
+}
+
+void SkipField(std::string_view& text) {
+  text.remove_prefix(std::min(text.size(), text.find(' ')));
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of(' ')));
+}
+
+// `line` is followed by a null byte.
+Mapping ParseMapping(std::string_view line) {
+  Mapping mapping;
+  TakeNumber(line, 16, mapping.start);
+  TakeNumber(line, 16, mapping.end);
+  SkipField(line);  // rights
+  TakeNumber(line, 16, mapping.offset);
+  SkipField(line);  // device
+  TakeNumber(line, 10, mapping.inode);
+  line.remove_prefix(std::min(line.size(), line.find_first_not_of(' ')));
+  mapping.path = line.data();
+  return mapping;
+}
+
+// The mapping that contains `address`; an empty one if it cannot be found. Called by one thread at
+// a time.
+Mapping FindMapping(uintptr_t address) {
+  static char text[2 * PATH_MAX];
+  const int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  Mapping mapping;
+  size_t held = 0;
+  for (ssize_t got; (got = read(maps, text + held, sizeof text - held)) > 0;) {
+    held += static_cast<size_t>(got);
+    size_t begin = 0;
+    while (auto* end = static_cast<char*>(std::memchr(text + begin, '\n', held - begin))) {
+      *end = '\0';
+      mapping = ParseMapping({text + begin, end});
+      if (address >= mapping.start && address < mapping.end) break;
+      mapping = {};
+      begin = static_cast<size_t>(end - text) + 1;
+    }
+    if (mapping.end != 0) break;
+    held -= begin;
+    std::memmove(text, text + begin, held);
+  }
+  if (maps >= 0) close(maps);
+  return mapping;
+}
+
+// Whether the page is of anonymous memory or inside its file: SIGBUS then says that its contents
+// cannot be read or stored. False where that cannot be found out. Devices are not compared: those
+// of btrfs differ in the two places.
+bool HasContents(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  const Mapping mapping = FindMapping(at);
+  if (mapping.end == 0) return false;
+  if (mapping.inode == 0) return true;
+  const uintptr_t page = at & ~(page_bytes - 1);  // the last one may be only partly in its file
+  struct stat file {};
+  return stat(mapping.path, &file) == 0 && file.st_ino == mapping.inode &&
+         mapping.offset + (page - mapping.start) < static_cast<uint64_t>(file.st_size);
 }
 
 // Whether there is a page now, another thread's perhaps.
@@ -68,8 +148,9 @@ void PassOn(int number, siginfo_t* info, void* context) {
 bool Mend(int number, const siginfo_t& info) {
   const bool no_mapping = number == SIGSEGV && info.si_code == SEGV_MAPERR;
   const bool no_page = number == SIGBUS && info.si_code == BUS_ADRERR;
-  return (no_mapping || no_page) && is_registered(info.si_addr) &&
-         PutPage(info.si_addr, no_page ? MAP_FIXED : MAP_FIXED_NOREPLACE);
+  if ((!no_mapping && !no_page) || !is_registered(info.si_addr)) return false;
+  if (no_page && HasContents(info.si_addr)) return false;
+  return PutPage(info.si_addr, no_page ? MAP_FIXED : MAP_FIXED_NOREPLACE);
 }
 
 void OnFault(int number, siginfo_t* info, void* context) {

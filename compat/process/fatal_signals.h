@@ -13,16 +13,18 @@ namespace pollux::compat {
 //
 // Call it once per process. From then on, a fault at an address without a mapping (SIGSEGV) or
 // beyond the end of a file (SIGBUS) is repaired and the instruction repeated, if `is_registered`
-// returns true for the address. The same applies if a page cannot be read or stored (an error of
-// the disk or of the swap device, a full file system), which Linux reports in the same way.
+// returns true for the address. A SIGBUS in anonymous memory or inside a file is not repaired: the
+// page exists, but cannot be read or stored (an error of the disk or of the swap device, a full
+// file system). For a file without a path (memfd, deleted), or if /proc is not mounted, the two
+// cases cannot be told apart, and the fault is repaired.
 //
 // `is_registered` is called in the signal handler, on the faulting thread. It must return false
 // unless this thread accesses the memory for Pollux, because faults of the program itself must
-// reach the program. All other faults are passed to the handler that was installed before; a
-// handler that is installed later receives all faults. If there was none, `before_end` is called in
-// the handler before the process ends. The same applies to SIGABRT, SIGFPE and SIGILL, which are
-// handled only if they have their default action. Returns false if the handlers cannot be
-// installed.
+// reach the program; only one thread at a time may do so. All other faults are passed to the
+// handler that was installed before; a handler that is installed later receives all faults. If
+// there was none, `before_end` is called in the handler before the process ends. The same applies
+// to SIGABRT, SIGFPE and SIGILL, which are handled only if they have their default action. Returns
+// false if the handlers cannot be installed.
 bool InstallFatalSignalHandlers(bool (*is_registered)(const void* address), void (*before_end)());
 
 }  // namespace pollux::compat

@@ -1,15 +1,20 @@
 #include "compat/process/fatal_signals.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/memfd.h>
+#include <linux/userfaultfd.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace pollux::compat {
 namespace {
@@ -47,6 +52,19 @@ class FatalSignalsTest : public testing::Test {
     EXPECT_EQ(ftruncate(file, kBytes / 2), 0);
     close(file);
     return static_cast<char*>(memory);
+  }
+  // Makes accesses to the memory's missing pages end in SIGBUS, as errors of a disk do. Returns a
+  // descriptor to close, or -1 if that is not allowed.
+  static int LoseContents(volatile char* memory) {
+    const auto fd = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
+    if (fd < 0) return -1;
+    uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_SIGBUS, .ioctls = 0};
+    uffdio_register range = {.range = {.start = reinterpret_cast<uintptr_t>(memory), .len = kBytes},
+                             .mode = UFFDIO_REGISTER_MODE_MISSING,
+                             .ioctls = 0};
+    if (ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &range) == 0) return fd;
+    close(fd);
+    return -1;
   }
   // Whether the fault of `touch` came to who took the signal before.
   template <class Touch>
@@ -103,6 +121,42 @@ TEST_F(FatalSignalsTest, RegisteredHugePagesSurviveTruncationOfTheirFile) {
   EXPECT_TRUE(Faults([&] { *static_cast<volatile char*>(memory) = 'a'; })) << "the other page";
   close(file);
   EXPECT_EQ(munmap(memory, 2 * kHugePage), 0);
+}
+
+TEST_F(FatalSignalsTest, AnonymousMemoryThatCannotBeReadIsNotReplaced) {
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  registered_ = static_cast<char*>(memory);
+  const int lost = LoseContents(static_cast<char*>(memory));
+  if (lost < 0) GTEST_SKIP() << "needs userfaultfd";
+  EXPECT_TRUE(Faults([&] { (void)registered_[0]; }));
+  EXPECT_TRUE(Faults([&] { *static_cast<volatile char*>(memory) = 'a'; }));
+  registered_ = nullptr;
+  close(lost);
+  EXPECT_EQ(munmap(memory, kBytes), 0);
+}
+
+// The same page is replaced when it is beyond the end of the file.
+TEST_F(FatalSignalsTest, AFileThatCannotBeReadIsNotReplaced) {
+  const std::string name = "/pollux-fatal-signals-" + std::to_string(getpid());
+  const int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+  if (file < 0) GTEST_SKIP() << "needs /dev/shm";
+  ASSERT_EQ(ftruncate(file, 2 * kBytes), 0);
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, kBytes);
+  ASSERT_NE(memory, MAP_FAILED);
+  registered_ = static_cast<char*>(memory);
+  const int lost = LoseContents(static_cast<char*>(memory));
+  if (lost >= 0) {
+    EXPECT_TRUE(Faults([&] { (void)registered_[kBytes / 2]; }));
+    close(lost);
+  }
+  EXPECT_EQ(ftruncate(file, kBytes + kBytes / 2), 0);
+  EXPECT_EQ(registered_[kBytes / 2], 0);
+  registered_ = nullptr;
+  shm_unlink(name.c_str());
+  close(file);
+  EXPECT_EQ(munmap(memory, kBytes), 0);
+  if (lost < 0) GTEST_SKIP() << "needs userfaultfd";
 }
 
 TEST_F(FatalSignalsTest, OtherFaultsReachTheProgram) {
