@@ -280,12 +280,13 @@ class Examination {
 
   bool has_rxe() const { return host_.Exists("/sys/module/rdma_rxe"); }
 
+  // In most kernels the sockets belong to the module, not to its devices.
   std::string EndRxe() const {
     for (const std::string& device : host_.List("/sys/class/infiniband")) {
       const std::string parent =
           host_.Line(absl::StrCat("/sys/class/infiniband/", device, "/parent"));
       if (!parent.empty() && parent == port_.interface) {
-        return absl::StrCat("rdma link delete ", device);
+        return absl::StrCat("rdma link delete ", device, "; modprobe -r rdma_rxe");
       }
     }
     return "modprobe -r rdma_rxe";

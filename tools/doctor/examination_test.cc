@@ -209,7 +209,7 @@ TEST_F(ExaminationTest, RxeUsingTheRocePortIsReported) {
   Write("/sys/class/infiniband/rxe0/parent", "eth1\n");
   EXPECT_EQ(OfNetdev("UDP port 4791").command, "modprobe -r rdma_rxe");
   Write("/sys/class/infiniband/rxe1/parent", "eth0\n");
-  EXPECT_EQ(OfNetdev("UDP port 4791").command, "rdma link delete rxe1");
+  EXPECT_EQ(OfNetdev("UDP port 4791").command, "rdma link delete rxe1; modprobe -r rdma_rxe");
 }
 
 TEST_F(ExaminationTest, RoceOfTheAdapterIsReported) {
