@@ -67,6 +67,8 @@ class DoctorTest(SharedInterface):
         run = self.finish(self.server_host, "doctor", "--json", "--netdev", "wire")
         found = self.findings(0, run=run)["UDP port 4791"]["found"]
         self.assertEqual(found, f"free for Pollux; used by pollux (process {server.process.pid})")
+        run = self.finish(self.server_host, "doctor", "--json")
+        self.assertEqual(self.findings(0, run=run)["UDP port 4791"]["found"], found)
         self.stop(server)
 
     def test_a_loopback_interface_that_is_down_is_reported(self):

@@ -351,9 +351,12 @@ class Examination {
 
   void RocePortOfHost() {
     const std::vector<PortOwner> owners = OwnersOfUdpPort(host_, kRocePort);
+    const bool shared = SharesRocePort(host_);
     Add({.name = "UDP port 4791",
-         .good = owners.empty(),
-         .found = owners.empty() ? "free" : absl::StrCat("used by ", Owners(owners)),
+         .good = owners.empty() || shared,
+         .found = owners.empty() ? "free"
+                                 : absl::StrCat(shared ? "free for Pollux; used by " : "used by ",
+                                                Owners(owners)),
          .wanted = "free on the interface of --netdev",
          .command = EndOwners(owners)});
   }

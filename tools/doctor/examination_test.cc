@@ -193,7 +193,17 @@ TEST_F(ExaminationTest, TheProcessThatUsesTheRocePortIsNamed) {
   port = OfNetdev("UDP port 4791");
   EXPECT_TRUE(port.good);
   EXPECT_EQ(port.found, "free for Pollux; used by pollux (process 123)");
+  // Without an interface, any interface's claim of a Pollux program counts.
+  port = One("UDP port 4791", "");
+  EXPECT_STREQ(port.state(), "advice");
+  EXPECT_EQ(port.command, "kill 123");
+  const std::string socket = "0000000000000000: 00000002 00000000 00000000 0002 01 78 ";
+  Write("/proc/thread-self/net/unix", socket + "@pollux/2/queue_pairs/4\n");
   EXPECT_STREQ(One("UDP port 4791", "").state(), "advice");
+  Write("/proc/thread-self/net/unix", socket + "@pollux/2/udp/4791\n");
+  port = One("UDP port 4791", "");
+  EXPECT_TRUE(port.good);
+  EXPECT_EQ(port.found, "free for Pollux; used by pollux (process 123)");
 }
 
 TEST_F(ExaminationTest, RxeUsingTheRocePortIsReported) {

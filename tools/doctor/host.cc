@@ -191,6 +191,15 @@ std::vector<PortOwner> OwnersOfUdpPort(const Host& host, uint16_t port) {
   return owners;
 }
 
+bool SharesRocePort(const Host& host) {
+  const std::string text = host.Text("/proc/thread-self/net/unix");
+  const std::string name = absl::StrCat("/udp/", kRocePort);
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (absl::StrContains(line, " @pollux/") && absl::EndsWith(line, name)) return true;
+  }
+  return false;
+}
+
 uint64_t EffectiveCapabilities(const Host& host) { return CapabilitySet(host, "CapEff:"); }
 
 uint64_t BoundingCapabilities(const Host& host) { return CapabilitySet(host, "CapBnd:"); }

@@ -49,6 +49,8 @@ struct PortOwner {
   uint64_t pid = 0;  // 0: no visible process
 };
 std::vector<PortOwner> OwnersOfUdpPort(const Host& host, uint16_t port);
+// Whether a program of Pollux has bound UDP port 4791 of an interface, which others then share.
+bool SharesRocePort(const Host& host);
 
 // The capabilities of this process as a set of bits (linux/capability.h).
 uint64_t EffectiveCapabilities(const Host& host);
