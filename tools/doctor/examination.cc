@@ -162,8 +162,20 @@ class Examination {
     DeviceFile("device file", file, absl::StrCat("chown USER ", file));
   }
 
+  std::vector<std::string> KernelInterfaces() const {
+    std::vector<std::string> names = host_.List(Pci("/net"));
+    // Those of a virtio NIC belong to a device of their own.
+    for (const std::string& entry : host_.List(Pci())) {
+      if (!absl::StartsWith(entry, "virtio")) continue;
+      for (std::string& name : host_.List(Pci(absl::StrCat("/", entry, "/net")))) {
+        names.push_back(std::move(name));
+      }
+    }
+    return names;
+  }
+
   void PciDriver() {
-    const std::vector<std::string> netdevs = host_.List(Pci("/net"));
+    const std::vector<std::string> netdevs = KernelInterfaces();
     std::string command;
     for (const std::string& netdev : netdevs) {
       absl::StrAppend(&command, "ip link set ", ShellQuoted(netdev), " down; ");

@@ -282,6 +282,12 @@ TEST_F(ExaminationTest, ANicWithAKernelDriverIsReported) {
   EXPECT_EQ(driver.found, "i40e, the kernel's ens1f0");
   EXPECT_EQ(driver.command, "ip link set ens1f0 down; dpdk-devbind.py -b vfio-pci 0000:03:00.0");
   std::filesystem::remove_all(host_.root + kNic + "/net");
+  Driver("virtio-pci");
+  Folder(std::string(kNic) + "/virtio1/net/eth1");
+  EXPECT_EQ(OfNic("driver").found, "virtio-pci, the kernel's eth1");
+  EXPECT_EQ(OfNic("driver").command,
+            "ip link set eth1 down; dpdk-devbind.py -b vfio-pci 0000:03:00.0");
+  std::filesystem::remove_all(host_.root + kNic + "/virtio1");
   Driver("");
   EXPECT_EQ(OfNic("driver").found, "none");
   EXPECT_TRUE(OfNic("driver").lacking());
