@@ -60,6 +60,9 @@ class Examination {
   // A kernel driver that stays, with DPDK beside it.
   bool is_bifurcated() const { return pci_driver_ == "mlx4_core" || pci_driver_ == "mlx5_core"; }
   bool wants_vfio() const { return port_.kind == PortKind::kPci && !is_uio() && !is_bifurcated(); }
+  // DPDK uses physical addresses if the kernel allows vfio without an IOMMU, even with an IOMMU.
+  bool unsafe_vfio() const { return wants_vfio() && AllowsUnsafeVfio(); }
+  bool without_iommu() const { return unsafe_vfio() && !HasIommu(); }
   std::string Pci(const std::string& file = "") const {
     return absl::StrCat("/sys/bus/pci/devices/", port_.pci_address, file);
   }
@@ -88,12 +91,31 @@ class Examination {
          .command = "mount -t sysfs sysfs /sys"});
   }
 
-  size_t IommuGroups() const { return host_.List("/sys/kernel/iommu_groups").size(); }
+  bool AllowsUnsafeVfio() const {
+    return absl::StartsWith(host_.Line("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"),
+                            "Y");
+  }
+
+  // vfio makes such groups for devices without an IOMMU.
+  bool IsUnsafeGroup(const std::string& folder) const {
+    return host_.Line(folder + "/name") == "vfio-noiommu";
+  }
+
+  bool HasIommu() const {
+    const std::string group = Pci("/iommu_group");
+    return host_.Exists(group) && !IsUnsafeGroup(group);
+  }
+
+  size_t IommuGroups() const {
+    const std::string folder = "/sys/kernel/iommu_groups/";
+    std::vector<std::string> groups = host_.List(folder);
+    std::erase_if(groups, [&](const std::string& group) { return IsUnsafeGroup(folder + group); });
+    return groups.size();
+  }
 
   void Iommu(bool good, bool needed) {
     const bool amd = absl::StrContains(host_.Text("/proc/cpuinfo"), "AuthenticAMD");
-    const bool unsafe =
-        absl::StartsWith(host_.Line("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"), "Y");
+    const bool unsafe = AllowsUnsafeVfio();
     const size_t groups = IommuGroups();
     std::string found = groups == 0 ? "off" : absl::StrCat("on, ", groups, " groups");
     if (groups > 0 && !good) found = "on, but this device is in no group";
@@ -129,7 +151,7 @@ class Examination {
     if (!there) return;
     pci_driver_ = host_.LinkName(Pci("/driver"));
     if (wants_vfio()) {
-      Iommu(host_.Exists(Pci("/iommu_group")), true);
+      Iommu(HasIommu(), true);
       VfioModule(true);
     }
     PciDriver();
@@ -157,8 +179,8 @@ class Examination {
                                    "; dpdk-devbind.py -b vfio-pci ", port_.pci_address)});
       return;
     }
-    const bool no_iommu = host_.Line(Pci("/iommu_group/name")) == "vfio-noiommu";
-    const std::string file = absl::StrCat("/dev/vfio/", no_iommu ? "noiommu-" : "", group);
+    const std::string file =
+        absl::StrCat("/dev/vfio/", IsUnsafeGroup(Pci("/iommu_group")) ? "noiommu-" : "", group);
     DeviceFile("device file", file, absl::StrCat("chown USER ", file));
   }
 
@@ -382,7 +404,8 @@ class Examination {
     }
     if (port_.kind == PortKind::kAfXdp) needed.emplace_back("BPF", CAP_BPF);
     // To learn where its memory lies.
-    if (is_uio()) needed.emplace_back("SYS_ADMIN", CAP_SYS_ADMIN);
+    if (is_uio() || unsafe_vfio()) needed.emplace_back("SYS_ADMIN", CAP_SYS_ADMIN);
+    if (without_iommu()) needed.emplace_back("SYS_RAWIO", CAP_SYS_RAWIO);
     if (is_bifurcated()) needed.emplace_back("NET_RAW", CAP_NET_RAW);
     if (needed.empty()) return;
     const std::string list = absl::StrJoin(needed, ",", [](std::string* text, const auto& one) {
@@ -410,9 +433,9 @@ class Examination {
   }
   bool HasCapability(int bit) const { return HasBit(EffectiveCapabilities(host_), bit); }
 
-  // vfio pins what DPDK allocates.
+  // With an IOMMU, vfio pins what DPDK allocates.
   void LockedMemory() {
-    const bool needed = port_.kind == PortKind::kPci && !is_uio();
+    const bool needed = port_.kind == PortKind::kPci && !is_uio() && !without_iommu();
     if (!needed && port_.kind != PortKind::kNone && port_.kind != PortKind::kAfXdp) return;
     const std::optional<uint64_t> limit = LockedMemoryLimit(host_);
     const bool exempt = HasCapability(CAP_IPC_LOCK);
@@ -457,7 +480,7 @@ class Examination {
                                 best_total + more, best_kib);
     }
     Add({.name = "huge pages",
-         .needed = is_uio(),
+         .needed = is_uio() || unsafe_vfio(),
          .good = best_kib != 0 && best_free_mib >= memory_mib_,
          .found = best_kib == 0
                       ? "none in this kernel"

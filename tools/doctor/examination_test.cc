@@ -339,6 +339,18 @@ TEST_F(ExaminationTest, VfioWithoutAnIommuIsReported) {
   EXPECT_EQ(OfNic("device file").found, "no /dev/vfio/noiommu-7");
   Write("/dev/vfio/noiommu-7", "");
   EXPECT_EQ(Names(All("", "03:00.0"), true), Strings{});
+  EXPECT_EQ(OfNic("IOMMU").found, "off; vfio works without one (unsafe)");
+  EXPECT_EQ(One("IOMMU", "").found, "off; vfio works without one (unsafe)");
+  // DPDK uses physical addresses, and nothing is pinned.
+  HugePages(0, 0);
+  Capabilities("000001ffffdd3fff");  // without IPC_LOCK, SYS_RAWIO and SYS_ADMIN
+  Write("/proc/self/limits", "Max locked memory         65536  unlimited  bytes\n");
+  EXPECT_EQ(Names(All("", "03:00.0"), true),
+            (Strings{"CAP_SYS_ADMIN", "CAP_SYS_RAWIO", "huge pages"}));
+  // With the parameter, DPDK does so even behind an IOMMU.
+  Write("/sys/kernel/iommu_groups/7/name", "\n");
+  EXPECT_EQ(OfNic("IOMMU").found, "on, 1 groups");
+  EXPECT_EQ(Names(All("", "03:00.0"), true), (Strings{"CAP_SYS_ADMIN", "memlock", "huge pages"}));
   // The folder is there, and no file in it is this device's.
   std::filesystem::remove(host_.root + kNic + "/iommu_group");
   EXPECT_TRUE(OfNic("device file").lacking());
