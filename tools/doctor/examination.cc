@@ -439,52 +439,91 @@ class Examination {
     if (!needed && port_.kind != PortKind::kNone && port_.kind != PortKind::kAfXdp) return;
     const std::optional<uint64_t> limit = LockedMemoryLimit(host_);
     const bool exempt = HasCapability(CAP_IPC_LOCK);
-    const uint64_t wanted = memory_mib_ << 20;
+    const uint64_t wanted_mib = PinnedMib();
     std::string found = limit ? Bytes(*limit) : "unlimited";
     if (exempt && limit) absl::StrAppend(&found, ", but CAP_IPC_LOCK is held");
     Add({.name = "memlock",
          .needed = needed,
-         .good = exempt || !limit || *limit > wanted,
+         .good = exempt || !limit || *limit > wanted_mib << 20,
          .found = std::move(found),
-         .wanted = absl::StrFormat("more than %u MiB, or CAP_IPC_LOCK", memory_mib_),
+         .wanted = absl::StrFormat("more than %u MiB, or CAP_IPC_LOCK", wanted_mib),
          .command = "ulimit -l unlimited  # or LimitMEMLOCK=infinity of systemd"});
   }
 
-  void HugePages() {
-    uint64_t best_free_mib = 0, best_kib = 0, best_total = 0, best_free = 0;
-    for (const std::string& size : host_.List("/sys/kernel/mm/hugepages")) {
-      const std::string folder = absl::StrCat("/sys/kernel/mm/hugepages/", size);
-      uint64_t kib = 0, total = 0, free = 0, reserved = 0;
-      const size_t dash = size.find('-');
-      if (dash == std::string::npos || !absl::EndsWith(size, "kB") ||
-          !absl::SimpleAtoi(size.substr(dash + 1, size.size() - dash - 3), &kib) || kib == 0) {
+  struct HugePageSize {
+    uint64_t kib = 0;
+    uint64_t total = 0;  // pages
+    uint64_t free = 0;   // pages, without those that other processes have reserved
+    uint64_t free_mib() const { return free * kib / 1024; }
+  };
+
+  std::vector<HugePageSize> HugePageSizes() const {
+    std::vector<HugePageSize> sizes;
+    for (const std::string& name : host_.List("/sys/kernel/mm/hugepages")) {
+      const std::string folder = absl::StrCat("/sys/kernel/mm/hugepages/", name);
+      HugePageSize size;
+      uint64_t reserved = 0;
+      const size_t dash = name.find('-');
+      if (dash == std::string::npos || !absl::EndsWith(name, "kB") ||
+          !absl::SimpleAtoi(name.substr(dash + 1, name.size() - dash - 3), &size.kib) ||
+          size.kib == 0) {
         continue;
       }
-      (void)absl::SimpleAtoi(host_.Line(folder + "/nr_hugepages"), &total);
-      (void)absl::SimpleAtoi(host_.Line(folder + "/free_hugepages"), &free);
+      (void)absl::SimpleAtoi(host_.Line(folder + "/nr_hugepages"), &size.total);
+      (void)absl::SimpleAtoi(host_.Line(folder + "/free_hugepages"), &size.free);
       // By other processes, which have not touched them yet.
       (void)absl::SimpleAtoi(host_.Line(folder + "/resv_hugepages"), &reserved);
-      free -= std::min(free, reserved);
-      const uint64_t free_mib = free * kib / 1024;
+      size.free -= std::min(size.free, reserved);
+      sizes.push_back(size);
+    }
+    return sizes;
+  }
+
+  // The memory that DPDK takes: --memory in whole pages, the largest ones first. Without enough
+  // huge pages of one size it takes none, and pages of 4 KiB.
+  uint64_t PinnedMib() const {
+    std::vector<HugePageSize> sizes = HugePageSizes();
+    std::sort(sizes.begin(), sizes.end(),
+              [](const HugePageSize& a, const HugePageSize& b) { return a.kib > b.kib; });
+    uint64_t free_kib = 0, most_free_mib = 0;
+    for (const HugePageSize& size : sizes) {
+      free_kib += size.free * size.kib;
+      most_free_mib = std::max(most_free_mib, size.free_mib());
+    }
+    if (most_free_mib < memory_mib_) return memory_mib_;
+    uint64_t left_kib = memory_mib_ * 1024, taken_kib = 0;
+    for (const HugePageSize& size : sizes) {
+      free_kib -= size.free * size.kib;  // those of the smaller sizes remain
+      uint64_t pages = std::min(size.free, left_kib / size.kib);
+      left_kib -= pages * size.kib;
+      if (pages < size.free && free_kib < left_kib) ++pages, left_kib = 0;
+      taken_kib += pages * size.kib;
+    }
+    return (taken_kib + 1023) / 1024;
+  }
+
+  void HugePages() {
+    HugePageSize best;
+    for (const HugePageSize& size : HugePageSizes()) {
       // Of equals the smaller: one page of 1 GiB may be more than the host can spare.
-      if (best_kib == 0 || free_mib > best_free_mib ||
-          (free_mib == best_free_mib && kib < best_kib)) {
-        best_free_mib = free_mib, best_kib = kib, best_total = total, best_free = free;
+      if (best.kib == 0 || size.free_mib() > best.free_mib() ||
+          (size.free_mib() == best.free_mib() && size.kib < best.kib)) {
+        best = size;
       }
     }
     std::string command = "# boot a kernel with huge pages (CONFIG_HUGETLBFS)";
-    if (best_kib != 0) {
-      const uint64_t pages = (memory_mib_ * 1024 + best_kib - 1) / best_kib;
-      const uint64_t more = pages > best_free ? pages - best_free : 0;
+    if (best.kib != 0) {
+      const uint64_t pages = (memory_mib_ * 1024 + best.kib - 1) / best.kib;
+      const uint64_t more = pages > best.free ? pages - best.free : 0;
       command = absl::StrFormat("echo %u > /sys/kernel/mm/hugepages/hugepages-%ukB/nr_hugepages",
-                                best_total + more, best_kib);
+                                best.total + more, best.kib);
     }
     Add({.name = "huge pages",
          .needed = is_uio() || unsafe_vfio(),
-         .good = best_kib != 0 && best_free_mib >= memory_mib_,
-         .found = best_kib == 0
-                      ? "none in this kernel"
-                      : absl::StrFormat("%u MiB free, of pages of %u KiB", best_free_mib, best_kib),
+         .good = best.kib != 0 && best.free_mib() >= memory_mib_,
+         .found = best.kib == 0 ? "none in this kernel"
+                                : absl::StrFormat("%u MiB free, of pages of %u KiB",
+                                                  best.free_mib(), best.kib),
          .wanted = absl::StrFormat("%u MiB free (--memory)", memory_mib_),
          .command = std::move(command)});
   }

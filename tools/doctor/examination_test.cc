@@ -406,6 +406,39 @@ TEST_F(ExaminationTest, TooLittleLockedMemoryIsReported) {
   EXPECT_TRUE(OfNic("memlock").good);
 }
 
+TEST_F(ExaminationTest, LockedMemoryIsWholeHugePages) {
+  const std::string sizes = "/sys/kernel/mm/hugepages/";
+  Capabilities("0000000000003000");
+  Write("/proc/self/limits", "Max locked memory         536870913  unlimited  bytes\n");
+  Write(sizes + "hugepages-1048576kB/free_hugepages", "1\n");
+  EXPECT_TRUE(OfNic("memlock").good);
+  HugePages(0, 0);
+  EXPECT_TRUE(OfNic("memlock").lacking());
+  EXPECT_EQ(OfNic("memlock").wanted, "more than 1024 MiB, or CAP_IPC_LOCK");
+  Write("/proc/self/limits", "Max locked memory         1073741825  unlimited  bytes\n");
+  EXPECT_TRUE(OfNic("memlock").good);
+  // The largest pages are taken first.
+  Write("/proc/self/limits", "Max locked memory         536870913  unlimited  bytes\n");
+  HugePages(512, 512);
+  Write(sizes + "hugepages-32768kB/free_hugepages", "20\n");
+  const auto wanted = [this](uint64_t memory_mib) {
+    for (const Finding& one : Examine(host_, *ChoosePort("", "03:00.0"), memory_mib)) {
+      if (one.name == "memlock") return one.wanted;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(wanted(513), "more than 514 MiB, or CAP_IPC_LOCK");
+  EXPECT_EQ(wanted(641), "more than 642 MiB, or CAP_IPC_LOCK");
+  HugePages(400, 400);
+  EXPECT_EQ(wanted(701), "more than 702 MiB, or CAP_IPC_LOCK");
+  EXPECT_EQ(wanted(1441), "more than 1441 MiB, or CAP_IPC_LOCK");
+  HugePages(0, 0);
+  EXPECT_EQ(wanted(513), "more than 544 MiB, or CAP_IPC_LOCK");
+  // Without huge pages.
+  std::filesystem::remove_all(host_.root + sizes);
+  EXPECT_EQ(wanted(513), "more than 513 MiB, or CAP_IPC_LOCK");
+}
+
 TEST_F(ExaminationTest, UnsuitableCpusAndClockAreReported) {
   Write("/sys/devices/system/cpu/isolated", "\n");
   const std::string states = "/sys/devices/system/cpu/cpu0/cpuidle/";
