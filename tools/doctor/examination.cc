@@ -272,7 +272,7 @@ class Examination {
          .wanted = "up, with carrier",
          .command = facts->up ? absl::StrCat("ethtool ", name, "  # connect it")
                               : absl::StrCat("ip link set ", name, " up")});
-    Mtu(facts->mtu, name);
+    Mtu(*facts);
     if (port_.kind == PortKind::kNetdev) {
       Add({.name = "address",
            .needed = true,
@@ -298,18 +298,33 @@ class Examination {
     }
   }
 
-  void Mtu(uint32_t mtu, const std::string& name) {
+  // A bridge accepts any MTU, and drops what is longer than the MTU of its port; a VLAN's MTU
+  // cannot exceed that of the interface below it.
+  void Mtu(const InterfaceFacts& facts) {
     const uint32_t most = port_.kind == PortKind::kAfXdp ? kMaxAfXdpPathMtu : kMaxPathMtu;
-    const uint32_t path_mtu = std::min(PathMtuOf(mtu), most);
+    const uint32_t wanted = most + kLongestHeaders;
+    std::vector<LowerInterface> interfaces = facts.lower;
+    interfaces.push_back({.name = port_.interface, .mtu = facts.mtu});
+    LowerInterface smallest = interfaces.back();
+    std::vector<std::string> commands;
+    for (const LowerInterface& one : interfaces) {
+      if (one.mtu < smallest.mtu) smallest = one;
+      if (one.mtu >= wanted) continue;
+      commands.push_back(absl::StrFormat("ip link set %s mtu %u", ShellQuoted(one.name), wanted));
+    }
+    const std::string found = absl::StrCat(
+        smallest.mtu,
+        smallest.name == port_.interface ? std::string()
+                                         : absl::StrCat(" of ", Printable(smallest.name)));
+    const uint32_t path_mtu = std::min(PathMtuOf(smallest.mtu), most);
     Add({.name = "MTU",
          .needed = path_mtu == 0,
          .good = path_mtu == most,
-         .found = path_mtu == 0 ? absl::StrCat(mtu, ": too small for RoCE")
-                                : absl::StrCat(mtu, ": path MTU ", path_mtu),
-         .wanted = absl::StrFormat("at least %u, for path MTU %u", most + kLongestHeaders, most),
-         .command =
-             absl::StrFormat("ip link set %s mtu %u  # also on the peer and on switches between",
-                             name, most + kLongestHeaders)});
+         .found = path_mtu == 0 ? absl::StrCat(found, ": too small for RoCE")
+                                : absl::StrCat(found, ": path MTU ", path_mtu),
+         .wanted = absl::StrFormat("at least %u, for path MTU %u", wanted, most),
+         .command = absl::StrCat(absl::StrJoin(commands, "; "),
+                                 "  # also on the peer and on switches between")});
   }
 
   bool has_rxe() const { return host_.Exists("/sys/module/rdma_rxe"); }

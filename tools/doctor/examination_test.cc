@@ -154,6 +154,23 @@ TEST_F(ExaminationTest, AnMtuBelowTheLargestPathMtuIsReported) {
   EXPECT_TRUE(One("MTU", "", "net_af_xdp0,iface=eth0").good);
 }
 
+TEST_F(ExaminationTest, TheMtuOfInterfacesBelowIsReported) {
+  facts_.lower = {{.name = "eth1", .mtu = 1500}, {.name = "bond0", .mtu = 9000}};
+  facts_.mtu = 4192;
+  Finding mtu = OfNetdev("MTU");
+  EXPECT_STREQ(mtu.state(), "advice");
+  EXPECT_EQ(mtu.found, "1500 of eth1: path MTU 1024");
+  EXPECT_EQ(mtu.command, "ip link set eth1 mtu 4192  # also on the peer and on switches between");
+  facts_.mtu = 1500;
+  mtu = OfNetdev("MTU");
+  EXPECT_EQ(mtu.found, "1500: path MTU 1024");
+  EXPECT_EQ(mtu.command,
+            "ip link set eth1 mtu 4192; ip link set eth0 mtu 4192  # also on the peer and on "
+            "switches between");
+  facts_.lower[0].mtu = facts_.mtu = 4192;
+  EXPECT_TRUE(OfNetdev("MTU").good);
+}
+
 TEST(PathMtuTest, EachPathMtuNeedsItsInterfaceMtu) {
   EXPECT_EQ(PathMtuOf(0), 0u);
   EXPECT_EQ(PathMtuOf(351), 0u);

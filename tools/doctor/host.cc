@@ -91,6 +91,11 @@ std::optional<InterfaceFacts> LookAtInterface(const std::string& name) {
       (IsTaken(AF_INET, name) || IsTaken(AF_INET6, name)) && !IsClaimedByPollux(name);
   request = {.ifr_ifrn = {.ifrn_name = "lo"}, .ifr_ifru = {}};
   facts.lo_up = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
+  const Host host;
+  if (host.Line(absl::StrCat("/sys/class/net/", name, "/ifindex")) ==
+      absl::StrCat(if_nametoindex(name.c_str()))) {
+    facts.lower = LowerInterfaces(host, name);
+  }
   return facts;
 }
 
@@ -189,6 +194,28 @@ std::vector<PortOwner> OwnersOfUdpPort(const Host& host, uint16_t port) {
   }
   if (!inodes.empty()) owners.push_back({.name = ""});
   return owners;
+}
+
+std::vector<LowerInterface> LowerInterfaces(const Host& host, const std::string& interface) {
+  constexpr absl::string_view kLower = "lower_";
+  const std::string folder = "/sys/class/net/";
+  std::vector<LowerInterface> found;
+  std::string above = interface;
+  for (size_t looked_at = 0;; ++looked_at) {
+    for (const std::string& entry : host.List(folder + above)) {
+      if (!absl::StartsWith(entry, kLower)) continue;
+      LowerInterface one{.name = entry.substr(kLower.size())};
+      const bool known = std::any_of(found.begin(), found.end(),
+                                     [&one](const auto& other) { return other.name == one.name; });
+      if (known || !absl::SimpleAtoi(host.Line(absl::StrCat(folder, one.name, "/mtu")), &one.mtu))
+        continue;
+      found.push_back(std::move(one));
+    }
+    if (looked_at == found.size()) break;
+    above = found[looked_at].name;
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
 }
 
 bool SharesRocePort(const Host& host) {
