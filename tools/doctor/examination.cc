@@ -41,7 +41,9 @@ class Examination {
     }
     if (!port_.interface.empty()) Interface();
     if (port_.kind == PortKind::kNone) RocePortOfHost();
-    if (port_.kind == PortKind::kTap) DeviceFile("tun device", "/dev/net/tun", "modprobe tun");
+    if (port_.kind == PortKind::kTap) {
+      DeviceFile("tun device", "/dev/net/tun", "modprobe tun  # or, ");
+    }
     Capabilities();
     LockedMemory();
     HugePages();
@@ -162,8 +164,7 @@ class Examination {
     }
     if (is_uio()) {
       for (const std::string& uio : host_.List(Pci("/uio"))) {
-        DeviceFile("device file", absl::StrCat("/dev/", uio),
-                   absl::StrCat("chown USER /dev/", uio));
+        DeviceFile("device file", absl::StrCat("/dev/", uio));
       }
     }
   }
@@ -181,7 +182,7 @@ class Examination {
     }
     const std::string file =
         absl::StrCat("/dev/vfio/", IsUnsafeGroup(Pci("/iommu_group")) ? "noiommu-" : "", group);
-    DeviceFile("device file", file, absl::StrCat("chown USER ", file));
+    DeviceFile("device file", file);
   }
 
   std::vector<std::string> KernelInterfaces() const {
@@ -235,7 +236,9 @@ class Examination {
                                  "  # or another slot for the NIC")});
   }
 
-  void DeviceFile(const std::string& name, const std::string& path, const std::string& command) {
+  // `make` begins the command that makes the file.
+  void DeviceFile(const std::string& name, const std::string& path,
+                  const std::string& make = "# ") {
     const bool there = host_.Exists(path);
     const bool usable = there && host_.CanUse(path);
     Add({.name = name,
@@ -245,7 +248,8 @@ class Examination {
                   : there ? absl::StrCat(path, " cannot be read and written by this user")
                           : absl::StrCat("no ", path),
          .wanted = absl::StrCat(path, ", readable and writable"),
-         .command = command});
+         .command = there ? absl::StrCat("chown USER ", path)
+                          : absl::StrCat(make, "in a container: --device=", path)});
   }
 
   void Interface() {
