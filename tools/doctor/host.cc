@@ -57,12 +57,18 @@ bool IsClaimedByPollux(const std::string& interface) {
   return false;
 }
 
+// getifaddrs() has an IPv4 address's label for its interface: the interface's own name, with a
+// colon and a suffix if the address was given one. `interface` may be an alternative name.
 size_t Addresses(const std::string& interface) {
+  char name[IF_NAMESIZE];
   ifaddrs* all = nullptr;
+  if (if_indextoname(if_nametoindex(interface.c_str()), name) == nullptr) return 0;
   if (getifaddrs(&all) != 0) return 0;
+  const std::string labels = absl::StrCat(name, ":");
   size_t count = 0;
   for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || interface != one->ifa_name) continue;
+    if (one->ifa_addr == nullptr) continue;
+    if (!absl::StartsWith(absl::StrCat(one->ifa_name, ":"), labels)) continue;
     const int family = one->ifa_addr->sa_family;
     if (family == AF_INET || family == AF_INET6) ++count;
   }
