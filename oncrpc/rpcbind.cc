@@ -141,6 +141,10 @@ absl::StatusOr<SocketAddress> RpcBind::Find(uint32_t program, uint32_t version, 
       continue;
     }
     found = ParseUniversalAddress({address.data(), address.size()});
+    // InvalidArgument would be the caller's error.
+    if (!found.ok()) {
+      found = absl::UnavailableError(absl::StrCat(name_, ": ", found.status().message()));
+    }
     break;
   }
   if (found.ok() && (found->address.IsZero() || found->address == Gid::FromIpv4(0))) {

@@ -48,7 +48,8 @@ class RpcBind {
                           Transport transport = Transport::kRdma);
   // Returns the address at which the program is served for the IP version of `host`. If it is
   // registered at any address (0.0.0.0 or ::), the result's address is `host`; if `host` is such an
-  // address itself, the result is the registered address. NotFound if it is not registered.
+  // address itself, the result is the registered address. NotFound if it is not registered,
+  // Unavailable if rpcbind does not answer or the registered address is invalid.
   absl::StatusOr<SocketAddress> Find(uint32_t program, uint32_t version, const Gid& host,
                                      Transport transport = Transport::kRdma);
 

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "oncrpc/stream_peer_for_test.h"
+#include "oncrpc/tcp_server_for_test.h"
+#include "oncrpc/xdr.h"
 
 namespace pollux::oncrpc {
 namespace {
@@ -32,6 +34,29 @@ TEST(RpcBindTest, AMalformedReplyIsUnavailable) {
   const absl::Status status = Find([] { return std::vector<uint8_t>{0x80, 0, 0, 4, 1, 2, 3, 4}; });
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_EQ(Find([] { return std::vector<uint8_t>(); }).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(RpcBindTest, AnInvalidAddressOfARegistrationIsUnavailable) {
+  const TcpServer peer([](const CallHeader& call, absl::Span<const uint8_t>) {
+    std::vector<uint8_t> results(64);
+    XdrWriter list(absl::MakeSpan(results));
+    list.Bool(true);
+    list.Uint32(100021);
+    list.Uint32(4);
+    list.String("tcp");
+    list.String("127.0.0.1");
+    list.String("root");
+    list.Bool(false);
+    results.resize(list.bytes().size());
+    return Record({.xid = call.xid}, results);
+  });
+  auto rpcbind = RpcBind::At(peer.endpoint().address, peer.endpoint().port);
+  ASSERT_TRUE(rpcbind.ok()) << rpcbind.status();
+  const absl::Status status =
+      rpcbind->Find(100021, 4, peer.endpoint().address, RpcBind::Transport::kTcp).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the rpcbind of 127.0.0.1"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is not a universal address"));
 }
 
 TEST(RpcBindTest, AnAddressIsServedWhileAServiceListensThere) {

@@ -41,6 +41,14 @@ class DoctorTest(SharedInterface):
         self.assertEqual(title.split(), ["state", "what", "found", "wanted", "command"])
         self.assertEqual(len(lines), len(found))
 
+    def test_labels_and_alternative_names_are_understood(self):
+        self.assertTrue(self.client_host.shell(
+            "ip addr flush dev wire; ip addr add 10.0.0.2/24 label wire:1 dev wire; "
+            "ip link property add dev wire altname other"))
+        for name in ("wire", "other"):
+            self.assertEqual(self.findings(0, "--netdev", name)["address"]["found"],
+                             "1 in the kernel")
+
     def test_each_missing_finding_has_a_command(self):
         self.assertTrue(self.client_host.shell("ip link set wire mtu 300; ip addr flush dev wire"))
         run = self.finish(self.client_host, "doctor", "--netdev", "wire")
@@ -67,6 +75,8 @@ class DoctorTest(SharedInterface):
         run = self.finish(self.server_host, "doctor", "--json", "--netdev", "wire")
         found = self.findings(0, run=run)["UDP port 4791"]["found"]
         self.assertEqual(found, f"free for Pollux; used by pollux (process {server.process.pid})")
+        run = self.finish(self.server_host, "doctor", "--json")
+        self.assertEqual(self.findings(0, run=run)["UDP port 4791"]["found"], found)
         self.stop(server)
 
     def test_a_loopback_interface_that_is_down_is_reported(self):

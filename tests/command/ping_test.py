@@ -88,19 +88,30 @@ class PingTest(CommandTest):
         self.assert_one_line(self.ping("-w", "20", "-i", "5", "-c", "1000"), 1,
                              "of 1000 calls were answered in time")
 
-    def test_a_stopped_server_ends_ping_at_the_deadline(self):
+    def ping_a_server_that_stops(self, *arguments):
+        """Returns ping's exit status and the number of unanswered calls."""
         # The deadline is short, since the connection itself fails after some seconds.
-        run = self.start(Host(), *self.argv("-w", "2", "-i", "0.1"))
+        run = self.start(Host(), *self.argv("-w", "2", "-i", "0.1", *arguments))
         wait_for("an answer", lambda: self.sequence(run))
         self.server.process.send_signal(signal.SIGSTOP)
         try:
-            self.assertEqual(run.wait(), 0, run.stderr)
+            status = run.wait()
         finally:
             self.server.process.send_signal(signal.SIGCONT)
         (counts,) = re.findall(r"^(\d+) calls sent, (\d+) answered", run.stdout, re.MULTILINE)
         sent, answered = map(int, counts)
         # No call is under way if the server was stopped only after the deadline.
         self.assertIn(sent - answered, (0, 1))
+        return status, sent - answered
+
+    def test_a_stopped_server_ends_ping_at_the_deadline(self):
+        status, _ = self.ping_a_server_that_stops()
+        self.assertEqual(status, 0)
+
+    def test_an_unanswered_call_above_the_threshold_fails(self):
+        status, unanswered = self.ping_a_server_that_stops("--threshold", "20ms")
+        if unanswered:
+            self.assertEqual(status, 1)
 
     def test_calls_above_the_threshold_fail(self):
         run = self.ping("-c", "3", "--threshold", "100s")

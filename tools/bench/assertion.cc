@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "tools/common/duration.h"
+#include "tools/common/report.h"
 
 namespace pollux::tools {
 namespace {
@@ -79,9 +81,13 @@ std::optional<double> Figure(const BenchRow& row, const std::string& metric) {
   return load.per_second.Median() * row.bytes.value_or(0);
 }
 
+// XML has no way to write most control characters.
 std::string Escaped(const std::string& text) {
-  return absl::StrReplaceAll(
-      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"\n", " "}});
+  std::string valid = ReplaceInvalidUtf8(text);
+  std::replace_if(
+      valid.begin(), valid.end(), [](unsigned char c) { return absl::ascii_iscntrl(c); }, ' ');
+  return absl::StrReplaceAll(valid,
+                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
 }  // namespace

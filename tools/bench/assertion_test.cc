@@ -158,5 +158,11 @@ TEST(JudgeTest, JunitHasATestCaseForEachAssertion) {
   EXPECT_NE(error.find("<error message=\"&quot;no&quot; &amp; &lt;n&gt;\"/>"), std::string::npos);
 }
 
+TEST(JudgeTest, JunitIsValidXmlWhateverTheErrorContains) {
+  const std::string xml =
+      AssertionsJunit({JudgeOne("p50<31us")}, absl::UnavailableError("a\x1b\n\x7f\xff"), 0);
+  EXPECT_NE(xml.find("<error message=\"a   \xEF\xBF\xBD\"/>"), std::string::npos) << xml;
+}
+
 }  // namespace
 }  // namespace pollux::tools

@@ -41,7 +41,9 @@ class Examination {
     }
     if (!port_.interface.empty()) Interface();
     if (port_.kind == PortKind::kNone) RocePortOfHost();
-    if (port_.kind == PortKind::kTap) DeviceFile("tun device", "/dev/net/tun", "modprobe tun");
+    if (port_.kind == PortKind::kTap) {
+      DeviceFile("tun device", "/dev/net/tun", "modprobe tun  # or, ");
+    }
     Capabilities();
     LockedMemory();
     HugePages();
@@ -60,6 +62,9 @@ class Examination {
   // A kernel driver that stays, with DPDK beside it.
   bool is_bifurcated() const { return pci_driver_ == "mlx4_core" || pci_driver_ == "mlx5_core"; }
   bool wants_vfio() const { return port_.kind == PortKind::kPci && !is_uio() && !is_bifurcated(); }
+  // DPDK uses physical addresses if the kernel allows vfio without an IOMMU, even with an IOMMU.
+  bool unsafe_vfio() const { return wants_vfio() && AllowsUnsafeVfio(); }
+  bool without_iommu() const { return unsafe_vfio() && !HasIommu(); }
   std::string Pci(const std::string& file = "") const {
     return absl::StrCat("/sys/bus/pci/devices/", port_.pci_address, file);
   }
@@ -88,12 +93,31 @@ class Examination {
          .command = "mount -t sysfs sysfs /sys"});
   }
 
-  size_t IommuGroups() const { return host_.List("/sys/kernel/iommu_groups").size(); }
+  bool AllowsUnsafeVfio() const {
+    return absl::StartsWith(host_.Line("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"),
+                            "Y");
+  }
+
+  // vfio makes such groups for devices without an IOMMU.
+  bool IsUnsafeGroup(const std::string& folder) const {
+    return host_.Line(folder + "/name") == "vfio-noiommu";
+  }
+
+  bool HasIommu() const {
+    const std::string group = Pci("/iommu_group");
+    return host_.Exists(group) && !IsUnsafeGroup(group);
+  }
+
+  size_t IommuGroups() const {
+    const std::string folder = "/sys/kernel/iommu_groups/";
+    std::vector<std::string> groups = host_.List(folder);
+    std::erase_if(groups, [&](const std::string& group) { return IsUnsafeGroup(folder + group); });
+    return groups.size();
+  }
 
   void Iommu(bool good, bool needed) {
     const bool amd = absl::StrContains(host_.Text("/proc/cpuinfo"), "AuthenticAMD");
-    const bool unsafe =
-        absl::StartsWith(host_.Line("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"), "Y");
+    const bool unsafe = AllowsUnsafeVfio();
     const size_t groups = IommuGroups();
     std::string found = groups == 0 ? "off" : absl::StrCat("on, ", groups, " groups");
     if (groups > 0 && !good) found = "on, but this device is in no group";
@@ -129,7 +153,7 @@ class Examination {
     if (!there) return;
     pci_driver_ = host_.LinkName(Pci("/driver"));
     if (wants_vfio()) {
-      Iommu(host_.Exists(Pci("/iommu_group")), true);
+      Iommu(HasIommu(), true);
       VfioModule(true);
     }
     PciDriver();
@@ -140,8 +164,7 @@ class Examination {
     }
     if (is_uio()) {
       for (const std::string& uio : host_.List(Pci("/uio"))) {
-        DeviceFile("device file", absl::StrCat("/dev/", uio),
-                   absl::StrCat("chown USER /dev/", uio));
+        DeviceFile("device file", absl::StrCat("/dev/", uio));
       }
     }
   }
@@ -157,13 +180,25 @@ class Examination {
                                    "; dpdk-devbind.py -b vfio-pci ", port_.pci_address)});
       return;
     }
-    const bool no_iommu = host_.Line(Pci("/iommu_group/name")) == "vfio-noiommu";
-    const std::string file = absl::StrCat("/dev/vfio/", no_iommu ? "noiommu-" : "", group);
-    DeviceFile("device file", file, absl::StrCat("chown USER ", file));
+    const std::string file =
+        absl::StrCat("/dev/vfio/", IsUnsafeGroup(Pci("/iommu_group")) ? "noiommu-" : "", group);
+    DeviceFile("device file", file);
+  }
+
+  std::vector<std::string> KernelInterfaces() const {
+    std::vector<std::string> names = host_.List(Pci("/net"));
+    // Those of a virtio NIC belong to a device of their own.
+    for (const std::string& entry : host_.List(Pci())) {
+      if (!absl::StartsWith(entry, "virtio")) continue;
+      for (std::string& name : host_.List(Pci(absl::StrCat("/", entry, "/net")))) {
+        names.push_back(std::move(name));
+      }
+    }
+    return names;
   }
 
   void PciDriver() {
-    const std::vector<std::string> netdevs = host_.List(Pci("/net"));
+    const std::vector<std::string> netdevs = KernelInterfaces();
     std::string command;
     for (const std::string& netdev : netdevs) {
       absl::StrAppend(&command, "ip link set ", ShellQuoted(netdev), " down; ");
@@ -201,7 +236,9 @@ class Examination {
                                  "  # or another slot for the NIC")});
   }
 
-  void DeviceFile(const std::string& name, const std::string& path, const std::string& command) {
+  // `make` begins the command that makes the file.
+  void DeviceFile(const std::string& name, const std::string& path,
+                  const std::string& make = "# ") {
     const bool there = host_.Exists(path);
     const bool usable = there && host_.CanUse(path);
     Add({.name = name,
@@ -211,7 +248,8 @@ class Examination {
                   : there ? absl::StrCat(path, " cannot be read and written by this user")
                           : absl::StrCat("no ", path),
          .wanted = absl::StrCat(path, ", readable and writable"),
-         .command = command});
+         .command = there ? absl::StrCat("chown USER ", path)
+                          : absl::StrCat(make, "in a container: --device=", path)});
   }
 
   void Interface() {
@@ -238,7 +276,7 @@ class Examination {
          .wanted = "up, with carrier",
          .command = facts->up ? absl::StrCat("ethtool ", name, "  # connect it")
                               : absl::StrCat("ip link set ", name, " up")});
-    Mtu(facts->mtu, name);
+    Mtu(*facts);
     if (port_.kind == PortKind::kNetdev) {
       Add({.name = "address",
            .needed = true,
@@ -264,28 +302,44 @@ class Examination {
     }
   }
 
-  void Mtu(uint32_t mtu, const std::string& name) {
+  // A bridge accepts any MTU, and drops what is longer than the MTU of its port; a VLAN's MTU
+  // cannot exceed that of the interface below it.
+  void Mtu(const InterfaceFacts& facts) {
     const uint32_t most = port_.kind == PortKind::kAfXdp ? kMaxAfXdpPathMtu : kMaxPathMtu;
-    const uint32_t path_mtu = std::min(PathMtuOf(mtu), most);
+    const uint32_t wanted = most + kLongestHeaders;
+    std::vector<LowerInterface> interfaces = facts.lower;
+    interfaces.push_back({.name = port_.interface, .mtu = facts.mtu});
+    LowerInterface smallest = interfaces.back();
+    std::vector<std::string> commands;
+    for (const LowerInterface& one : interfaces) {
+      if (one.mtu < smallest.mtu) smallest = one;
+      if (one.mtu >= wanted) continue;
+      commands.push_back(absl::StrFormat("ip link set %s mtu %u", ShellQuoted(one.name), wanted));
+    }
+    const std::string found = absl::StrCat(
+        smallest.mtu,
+        smallest.name == port_.interface ? std::string()
+                                         : absl::StrCat(" of ", Printable(smallest.name)));
+    const uint32_t path_mtu = std::min(PathMtuOf(smallest.mtu), most);
     Add({.name = "MTU",
          .needed = path_mtu == 0,
          .good = path_mtu == most,
-         .found = path_mtu == 0 ? absl::StrCat(mtu, ": too small for RoCE")
-                                : absl::StrCat(mtu, ": path MTU ", path_mtu),
-         .wanted = absl::StrFormat("at least %u, for path MTU %u", most + kLongestHeaders, most),
-         .command =
-             absl::StrFormat("ip link set %s mtu %u  # also on the peer and on switches between",
-                             name, most + kLongestHeaders)});
+         .found = path_mtu == 0 ? absl::StrCat(found, ": too small for RoCE")
+                                : absl::StrCat(found, ": path MTU ", path_mtu),
+         .wanted = absl::StrFormat("at least %u, for path MTU %u", wanted, most),
+         .command = absl::StrCat(absl::StrJoin(commands, "; "),
+                                 "  # also on the peer and on switches between")});
   }
 
   bool has_rxe() const { return host_.Exists("/sys/module/rdma_rxe"); }
 
+  // In most kernels the sockets belong to the module, not to its devices.
   std::string EndRxe() const {
     for (const std::string& device : host_.List("/sys/class/infiniband")) {
       const std::string parent =
           host_.Line(absl::StrCat("/sys/class/infiniband/", device, "/parent"));
       if (!parent.empty() && parent == port_.interface) {
-        return absl::StrCat("rdma link delete ", device);
+        return absl::StrCat("rdma link delete ", device, "; modprobe -r rdma_rxe");
       }
     }
     return "modprobe -r rdma_rxe";
@@ -350,9 +404,12 @@ class Examination {
 
   void RocePortOfHost() {
     const std::vector<PortOwner> owners = OwnersOfUdpPort(host_, kRocePort);
+    const bool shared = SharesRocePort(host_);
     Add({.name = "UDP port 4791",
-         .good = owners.empty(),
-         .found = owners.empty() ? "free" : absl::StrCat("used by ", Owners(owners)),
+         .good = owners.empty() || shared,
+         .found = owners.empty() ? "free"
+                                 : absl::StrCat(shared ? "free for Pollux; used by " : "used by ",
+                                                Owners(owners)),
          .wanted = "free on the interface of --netdev",
          .command = EndOwners(owners)});
   }
@@ -366,7 +423,8 @@ class Examination {
     }
     if (port_.kind == PortKind::kAfXdp) needed.emplace_back("BPF", CAP_BPF);
     // To learn where its memory lies.
-    if (is_uio()) needed.emplace_back("SYS_ADMIN", CAP_SYS_ADMIN);
+    if (is_uio() || unsafe_vfio()) needed.emplace_back("SYS_ADMIN", CAP_SYS_ADMIN);
+    if (without_iommu()) needed.emplace_back("SYS_RAWIO", CAP_SYS_RAWIO);
     if (is_bifurcated()) needed.emplace_back("NET_RAW", CAP_NET_RAW);
     if (needed.empty()) return;
     const std::string list = absl::StrJoin(needed, ",", [](std::string* text, const auto& one) {
@@ -394,58 +452,97 @@ class Examination {
   }
   bool HasCapability(int bit) const { return HasBit(EffectiveCapabilities(host_), bit); }
 
-  // vfio pins what DPDK allocates.
+  // With an IOMMU, vfio pins what DPDK allocates.
   void LockedMemory() {
-    const bool needed = port_.kind == PortKind::kPci && !is_uio();
+    const bool needed = port_.kind == PortKind::kPci && !is_uio() && !without_iommu();
     if (!needed && port_.kind != PortKind::kNone && port_.kind != PortKind::kAfXdp) return;
     const std::optional<uint64_t> limit = LockedMemoryLimit(host_);
     const bool exempt = HasCapability(CAP_IPC_LOCK);
-    const uint64_t wanted = memory_mib_ << 20;
+    const uint64_t wanted_mib = PinnedMib();
     std::string found = limit ? Bytes(*limit) : "unlimited";
     if (exempt && limit) absl::StrAppend(&found, ", but CAP_IPC_LOCK is held");
     Add({.name = "memlock",
          .needed = needed,
-         .good = exempt || !limit || *limit > wanted,
+         .good = exempt || !limit || *limit > wanted_mib << 20,
          .found = std::move(found),
-         .wanted = absl::StrFormat("more than %u MiB, or CAP_IPC_LOCK", memory_mib_),
+         .wanted = absl::StrFormat("more than %u MiB, or CAP_IPC_LOCK", wanted_mib),
          .command = "ulimit -l unlimited  # or LimitMEMLOCK=infinity of systemd"});
   }
 
-  void HugePages() {
-    uint64_t best_free_mib = 0, best_kib = 0, best_total = 0, best_free = 0;
-    for (const std::string& size : host_.List("/sys/kernel/mm/hugepages")) {
-      const std::string folder = absl::StrCat("/sys/kernel/mm/hugepages/", size);
-      uint64_t kib = 0, total = 0, free = 0, reserved = 0;
-      const size_t dash = size.find('-');
-      if (dash == std::string::npos || !absl::EndsWith(size, "kB") ||
-          !absl::SimpleAtoi(size.substr(dash + 1, size.size() - dash - 3), &kib) || kib == 0) {
+  struct HugePageSize {
+    uint64_t kib = 0;
+    uint64_t total = 0;  // pages
+    uint64_t free = 0;   // pages, without those that other processes have reserved
+    uint64_t free_mib() const { return free * kib / 1024; }
+  };
+
+  std::vector<HugePageSize> HugePageSizes() const {
+    std::vector<HugePageSize> sizes;
+    for (const std::string& name : host_.List("/sys/kernel/mm/hugepages")) {
+      const std::string folder = absl::StrCat("/sys/kernel/mm/hugepages/", name);
+      HugePageSize size;
+      uint64_t reserved = 0;
+      const size_t dash = name.find('-');
+      if (dash == std::string::npos || !absl::EndsWith(name, "kB") ||
+          !absl::SimpleAtoi(name.substr(dash + 1, name.size() - dash - 3), &size.kib) ||
+          size.kib == 0) {
         continue;
       }
-      (void)absl::SimpleAtoi(host_.Line(folder + "/nr_hugepages"), &total);
-      (void)absl::SimpleAtoi(host_.Line(folder + "/free_hugepages"), &free);
+      (void)absl::SimpleAtoi(host_.Line(folder + "/nr_hugepages"), &size.total);
+      (void)absl::SimpleAtoi(host_.Line(folder + "/free_hugepages"), &size.free);
       // By other processes, which have not touched them yet.
       (void)absl::SimpleAtoi(host_.Line(folder + "/resv_hugepages"), &reserved);
-      free -= std::min(free, reserved);
-      const uint64_t free_mib = free * kib / 1024;
+      size.free -= std::min(size.free, reserved);
+      sizes.push_back(size);
+    }
+    return sizes;
+  }
+
+  // The memory that DPDK takes: --memory in whole pages, the largest ones first. Without enough
+  // huge pages of one size it takes none, and pages of 4 KiB.
+  uint64_t PinnedMib() const {
+    std::vector<HugePageSize> sizes = HugePageSizes();
+    std::sort(sizes.begin(), sizes.end(),
+              [](const HugePageSize& a, const HugePageSize& b) { return a.kib > b.kib; });
+    uint64_t free_kib = 0, most_free_mib = 0;
+    for (const HugePageSize& size : sizes) {
+      free_kib += size.free * size.kib;
+      most_free_mib = std::max(most_free_mib, size.free_mib());
+    }
+    if (most_free_mib < memory_mib_) return memory_mib_;
+    uint64_t left_kib = memory_mib_ * 1024, taken_kib = 0;
+    for (const HugePageSize& size : sizes) {
+      free_kib -= size.free * size.kib;  // those of the smaller sizes remain
+      uint64_t pages = std::min(size.free, left_kib / size.kib);
+      left_kib -= pages * size.kib;
+      if (pages < size.free && free_kib < left_kib) ++pages, left_kib = 0;
+      taken_kib += pages * size.kib;
+    }
+    return (taken_kib + 1023) / 1024;
+  }
+
+  void HugePages() {
+    HugePageSize best;
+    for (const HugePageSize& size : HugePageSizes()) {
       // Of equals the smaller: one page of 1 GiB may be more than the host can spare.
-      if (best_kib == 0 || free_mib > best_free_mib ||
-          (free_mib == best_free_mib && kib < best_kib)) {
-        best_free_mib = free_mib, best_kib = kib, best_total = total, best_free = free;
+      if (best.kib == 0 || size.free_mib() > best.free_mib() ||
+          (size.free_mib() == best.free_mib() && size.kib < best.kib)) {
+        best = size;
       }
     }
     std::string command = "# boot a kernel with huge pages (CONFIG_HUGETLBFS)";
-    if (best_kib != 0) {
-      const uint64_t pages = (memory_mib_ * 1024 + best_kib - 1) / best_kib;
-      const uint64_t more = pages > best_free ? pages - best_free : 0;
+    if (best.kib != 0) {
+      const uint64_t pages = (memory_mib_ * 1024 + best.kib - 1) / best.kib;
+      const uint64_t more = pages > best.free ? pages - best.free : 0;
       command = absl::StrFormat("echo %u > /sys/kernel/mm/hugepages/hugepages-%ukB/nr_hugepages",
-                                best_total + more, best_kib);
+                                best.total + more, best.kib);
     }
     Add({.name = "huge pages",
-         .needed = is_uio(),
-         .good = best_kib != 0 && best_free_mib >= memory_mib_,
-         .found = best_kib == 0
-                      ? "none in this kernel"
-                      : absl::StrFormat("%u MiB free, of pages of %u KiB", best_free_mib, best_kib),
+         .needed = is_uio() || unsafe_vfio(),
+         .good = best.kib != 0 && best.free_mib() >= memory_mib_,
+         .found = best.kib == 0 ? "none in this kernel"
+                                : absl::StrFormat("%u MiB free, of pages of %u KiB",
+                                                  best.free_mib(), best.kib),
          .wanted = absl::StrFormat("%u MiB free (--memory)", memory_mib_),
          .command = std::move(command)});
   }

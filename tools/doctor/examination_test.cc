@@ -154,6 +154,23 @@ TEST_F(ExaminationTest, AnMtuBelowTheLargestPathMtuIsReported) {
   EXPECT_TRUE(One("MTU", "", "net_af_xdp0,iface=eth0").good);
 }
 
+TEST_F(ExaminationTest, TheMtuOfInterfacesBelowIsReported) {
+  facts_.lower = {{.name = "eth1", .mtu = 1500}, {.name = "bond0", .mtu = 9000}};
+  facts_.mtu = 4192;
+  Finding mtu = OfNetdev("MTU");
+  EXPECT_STREQ(mtu.state(), "advice");
+  EXPECT_EQ(mtu.found, "1500 of eth1: path MTU 1024");
+  EXPECT_EQ(mtu.command, "ip link set eth1 mtu 4192  # also on the peer and on switches between");
+  facts_.mtu = 1500;
+  mtu = OfNetdev("MTU");
+  EXPECT_EQ(mtu.found, "1500: path MTU 1024");
+  EXPECT_EQ(mtu.command,
+            "ip link set eth1 mtu 4192; ip link set eth0 mtu 4192  # also on the peer and on "
+            "switches between");
+  facts_.lower[0].mtu = facts_.mtu = 4192;
+  EXPECT_TRUE(OfNetdev("MTU").good);
+}
+
 TEST(PathMtuTest, EachPathMtuNeedsItsInterfaceMtu) {
   EXPECT_EQ(PathMtuOf(0), 0u);
   EXPECT_EQ(PathMtuOf(351), 0u);
@@ -193,7 +210,17 @@ TEST_F(ExaminationTest, TheProcessThatUsesTheRocePortIsNamed) {
   port = OfNetdev("UDP port 4791");
   EXPECT_TRUE(port.good);
   EXPECT_EQ(port.found, "free for Pollux; used by pollux (process 123)");
+  // Without an interface, any interface's claim of a Pollux program counts.
+  port = One("UDP port 4791", "");
+  EXPECT_STREQ(port.state(), "advice");
+  EXPECT_EQ(port.command, "kill 123");
+  const std::string socket = "0000000000000000: 00000002 00000000 00000000 0002 01 78 ";
+  Write("/proc/thread-self/net/unix", socket + "@pollux/2/queue_pairs/4\n");
   EXPECT_STREQ(One("UDP port 4791", "").state(), "advice");
+  Write("/proc/thread-self/net/unix", socket + "@pollux/2/udp/4791\n");
+  port = One("UDP port 4791", "");
+  EXPECT_TRUE(port.good);
+  EXPECT_EQ(port.found, "free for Pollux; used by pollux (process 123)");
 }
 
 TEST_F(ExaminationTest, RxeUsingTheRocePortIsReported) {
@@ -209,7 +236,7 @@ TEST_F(ExaminationTest, RxeUsingTheRocePortIsReported) {
   Write("/sys/class/infiniband/rxe0/parent", "eth1\n");
   EXPECT_EQ(OfNetdev("UDP port 4791").command, "modprobe -r rdma_rxe");
   Write("/sys/class/infiniband/rxe1/parent", "eth0\n");
-  EXPECT_EQ(OfNetdev("UDP port 4791").command, "rdma link delete rxe1");
+  EXPECT_EQ(OfNetdev("UDP port 4791").command, "rdma link delete rxe1; modprobe -r rdma_rxe");
 }
 
 TEST_F(ExaminationTest, RoceOfTheAdapterIsReported) {
@@ -257,7 +284,7 @@ TEST_F(ExaminationTest, AnUnusableTunDeviceIsReported) {
   std::filesystem::remove(host_.root + "/dev/net/tun");
   const Finding tun = One("tun device", "", "net_tap0");
   EXPECT_TRUE(tun.lacking());
-  EXPECT_EQ(tun.command, "modprobe tun");
+  EXPECT_EQ(tun.command, "modprobe tun  # or, in a container: --device=/dev/net/tun");
 }
 
 TEST_F(ExaminationTest, AMissingNicIsReported) {
@@ -272,6 +299,12 @@ TEST_F(ExaminationTest, ANicWithAKernelDriverIsReported) {
   EXPECT_EQ(driver.found, "i40e, the kernel's ens1f0");
   EXPECT_EQ(driver.command, "ip link set ens1f0 down; dpdk-devbind.py -b vfio-pci 0000:03:00.0");
   std::filesystem::remove_all(host_.root + kNic + "/net");
+  Driver("virtio-pci");
+  Folder(std::string(kNic) + "/virtio1/net/eth1");
+  EXPECT_EQ(OfNic("driver").found, "virtio-pci, the kernel's eth1");
+  EXPECT_EQ(OfNic("driver").command,
+            "ip link set eth1 down; dpdk-devbind.py -b vfio-pci 0000:03:00.0");
+  std::filesystem::remove_all(host_.root + kNic + "/virtio1");
   Driver("");
   EXPECT_EQ(OfNic("driver").found, "none");
   EXPECT_TRUE(OfNic("driver").lacking());
@@ -314,7 +347,12 @@ TEST_F(ExaminationTest, OtherDevicesInTheIommuGroupAreReported) {
 TEST_F(ExaminationTest, AnUnusableDeviceFileIsReported) {
   std::filesystem::remove(host_.root + "/dev/vfio/7");
   EXPECT_TRUE(OfNic("device file").lacking());
-  EXPECT_EQ(OfNic("device file").command, "chown USER /dev/vfio/7");
+  EXPECT_EQ(OfNic("device file").command, "# in a container: --device=/dev/vfio/7");
+  Write("/dev/vfio/7", "");
+  std::filesystem::permissions(host_.root + "/dev/vfio/7", std::filesystem::perms::none);
+  const Finding file = OfNic("device file");
+  // Root may use every file.
+  EXPECT_EQ(file.command, file.good ? "" : "chown USER /dev/vfio/7");
 }
 
 TEST_F(ExaminationTest, VfioWithoutAnIommuIsReported) {
@@ -323,6 +361,18 @@ TEST_F(ExaminationTest, VfioWithoutAnIommuIsReported) {
   EXPECT_EQ(OfNic("device file").found, "no /dev/vfio/noiommu-7");
   Write("/dev/vfio/noiommu-7", "");
   EXPECT_EQ(Names(All("", "03:00.0"), true), Strings{});
+  EXPECT_EQ(OfNic("IOMMU").found, "off; vfio works without one (unsafe)");
+  EXPECT_EQ(One("IOMMU", "").found, "off; vfio works without one (unsafe)");
+  // DPDK uses physical addresses, and nothing is pinned.
+  HugePages(0, 0);
+  Capabilities("000001ffffdd3fff");  // without IPC_LOCK, SYS_RAWIO and SYS_ADMIN
+  Write("/proc/self/limits", "Max locked memory         65536  unlimited  bytes\n");
+  EXPECT_EQ(Names(All("", "03:00.0"), true),
+            (Strings{"CAP_SYS_ADMIN", "CAP_SYS_RAWIO", "huge pages"}));
+  // With the parameter, DPDK does so even behind an IOMMU.
+  Write("/sys/kernel/iommu_groups/7/name", "\n");
+  EXPECT_EQ(OfNic("IOMMU").found, "on, 1 groups");
+  EXPECT_EQ(Names(All("", "03:00.0"), true), (Strings{"CAP_SYS_ADMIN", "memlock", "huge pages"}));
   // The folder is there, and no file in it is this device's.
   std::filesystem::remove(host_.root + kNic + "/iommu_group");
   EXPECT_TRUE(OfNic("device file").lacking());
@@ -376,6 +426,39 @@ TEST_F(ExaminationTest, TooLittleLockedMemoryIsReported) {
   EXPECT_STREQ(One("memlock", "").state(), "advice");
   Capabilities("0000000000004000");  // CAP_IPC_LOCK
   EXPECT_TRUE(OfNic("memlock").good);
+}
+
+TEST_F(ExaminationTest, LockedMemoryIsWholeHugePages) {
+  const std::string sizes = "/sys/kernel/mm/hugepages/";
+  Capabilities("0000000000003000");
+  Write("/proc/self/limits", "Max locked memory         536870913  unlimited  bytes\n");
+  Write(sizes + "hugepages-1048576kB/free_hugepages", "1\n");
+  EXPECT_TRUE(OfNic("memlock").good);
+  HugePages(0, 0);
+  EXPECT_TRUE(OfNic("memlock").lacking());
+  EXPECT_EQ(OfNic("memlock").wanted, "more than 1024 MiB, or CAP_IPC_LOCK");
+  Write("/proc/self/limits", "Max locked memory         1073741825  unlimited  bytes\n");
+  EXPECT_TRUE(OfNic("memlock").good);
+  // The largest pages are taken first.
+  Write("/proc/self/limits", "Max locked memory         536870913  unlimited  bytes\n");
+  HugePages(512, 512);
+  Write(sizes + "hugepages-32768kB/free_hugepages", "20\n");
+  const auto wanted = [this](uint64_t memory_mib) {
+    for (const Finding& one : Examine(host_, *ChoosePort("", "03:00.0"), memory_mib)) {
+      if (one.name == "memlock") return one.wanted;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(wanted(513), "more than 514 MiB, or CAP_IPC_LOCK");
+  EXPECT_EQ(wanted(641), "more than 642 MiB, or CAP_IPC_LOCK");
+  HugePages(400, 400);
+  EXPECT_EQ(wanted(701), "more than 702 MiB, or CAP_IPC_LOCK");
+  EXPECT_EQ(wanted(1441), "more than 1441 MiB, or CAP_IPC_LOCK");
+  HugePages(0, 0);
+  EXPECT_EQ(wanted(513), "more than 544 MiB, or CAP_IPC_LOCK");
+  // Without huge pages.
+  std::filesystem::remove_all(host_.root + sizes);
+  EXPECT_EQ(wanted(513), "more than 513 MiB, or CAP_IPC_LOCK");
 }
 
 TEST_F(ExaminationTest, UnsuitableCpusAndClockAreReported) {

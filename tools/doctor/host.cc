@@ -57,12 +57,18 @@ bool IsClaimedByPollux(const std::string& interface) {
   return false;
 }
 
+// getifaddrs() has an IPv4 address's label for its interface: the interface's own name, with a
+// colon and a suffix if the address was given one. `interface` may be an alternative name.
 size_t Addresses(const std::string& interface) {
+  char name[IF_NAMESIZE];
   ifaddrs* all = nullptr;
+  if (if_indextoname(if_nametoindex(interface.c_str()), name) == nullptr) return 0;
   if (getifaddrs(&all) != 0) return 0;
+  const std::string labels = absl::StrCat(name, ":");
   size_t count = 0;
   for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || interface != one->ifa_name) continue;
+    if (one->ifa_addr == nullptr) continue;
+    if (!absl::StartsWith(absl::StrCat(one->ifa_name, ":"), labels)) continue;
     const int family = one->ifa_addr->sa_family;
     if (family == AF_INET || family == AF_INET6) ++count;
   }
@@ -91,6 +97,11 @@ std::optional<InterfaceFacts> LookAtInterface(const std::string& name) {
       (IsTaken(AF_INET, name) || IsTaken(AF_INET6, name)) && !IsClaimedByPollux(name);
   request = {.ifr_ifrn = {.ifrn_name = "lo"}, .ifr_ifru = {}};
   facts.lo_up = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
+  const Host host;
+  if (host.Line(absl::StrCat("/sys/class/net/", name, "/ifindex")) ==
+      absl::StrCat(if_nametoindex(name.c_str()))) {
+    facts.lower = LowerInterfaces(host, name);
+  }
   return facts;
 }
 
@@ -189,6 +200,37 @@ std::vector<PortOwner> OwnersOfUdpPort(const Host& host, uint16_t port) {
   }
   if (!inodes.empty()) owners.push_back({.name = ""});
   return owners;
+}
+
+std::vector<LowerInterface> LowerInterfaces(const Host& host, const std::string& interface) {
+  constexpr absl::string_view kLower = "lower_";
+  const std::string folder = "/sys/class/net/";
+  std::vector<LowerInterface> found;
+  std::string above = interface;
+  for (size_t looked_at = 0;; ++looked_at) {
+    for (const std::string& entry : host.List(folder + above)) {
+      if (!absl::StartsWith(entry, kLower)) continue;
+      LowerInterface one{.name = entry.substr(kLower.size())};
+      const bool known = std::any_of(found.begin(), found.end(),
+                                     [&one](const auto& other) { return other.name == one.name; });
+      if (known || !absl::SimpleAtoi(host.Line(absl::StrCat(folder, one.name, "/mtu")), &one.mtu))
+        continue;
+      found.push_back(std::move(one));
+    }
+    if (looked_at == found.size()) break;
+    above = found[looked_at].name;
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+bool SharesRocePort(const Host& host) {
+  const std::string text = host.Text("/proc/thread-self/net/unix");
+  const std::string name = absl::StrCat("/udp/", kRocePort);
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (absl::StrContains(line, " @pollux/") && absl::EndsWith(line, name)) return true;
+  }
+  return false;
 }
 
 uint64_t EffectiveCapabilities(const Host& host) { return CapabilitySet(host, "CapEff:"); }

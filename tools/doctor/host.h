@@ -12,6 +12,12 @@ namespace pollux::tools {
 
 inline constexpr uint16_t kRocePort = 4791;
 
+// An interface that another one sends through: a port of a bridge, or what a VLAN is on.
+struct LowerInterface {
+  std::string name;
+  uint32_t mtu = 0;
+};
+
 // An interface in this process's network namespace. /sys may not show it, because /sys belongs to
 // the namespace in which it was mounted.
 struct InterfaceFacts {
@@ -23,6 +29,8 @@ struct InterfaceFacts {
   // UDP port 4791 is in use on this interface by another program than Pollux.
   bool roce_port_taken = false;
   bool lo_up = true;  // the loopback interface of this network namespace
+  // LowerInterfaces(); none if /sys shows another namespace.
+  std::vector<LowerInterface> lower = {};
 };
 
 // Asks the kernel. Returns nothing if there is no such interface.
@@ -49,6 +57,10 @@ struct PortOwner {
   uint64_t pid = 0;  // 0: no visible process
 };
 std::vector<PortOwner> OwnersOfUdpPort(const Host& host, uint16_t port);
+// The interfaces below `interface` according to /sys, however far, the farthest first.
+std::vector<LowerInterface> LowerInterfaces(const Host& host, const std::string& interface);
+// Whether a program of Pollux has bound UDP port 4791 of an interface, which others then share.
+bool SharesRocePort(const Host& host);
 
 // The capabilities of this process as a set of bits (linux/capability.h).
 uint64_t EffectiveCapabilities(const Host& host);

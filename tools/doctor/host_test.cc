@@ -73,6 +73,24 @@ TEST_F(HostTest, InvisibleOwnersAreCounted) {
   EXPECT_EQ(owners[1].pid, 0u);
 }
 
+TEST_F(HostTest, InterfacesBelowAreFound) {
+  const std::string net = "/sys/class/net/";
+  Link(net + "br0/lower_eth0.5", "../eth0.5");
+  Link(net + "br0/lower_eth1", "../eth1");
+  Link(net + "br0/upper_br0.7", "../br0.7");
+  Link(net + "eth0.5/lower_eth0", "../eth0");
+  Write(net + "eth0.5/mtu", "1400\n");
+  Write(net + "eth0/mtu", "1500\n");
+  Write(net + "eth1/mtu", "9000\n");
+  const std::vector<LowerInterface> lower = LowerInterfaces(host_, "br0");
+  ASSERT_EQ(lower.size(), 3u);
+  EXPECT_EQ(lower[0].name, "eth0");
+  EXPECT_EQ(lower[0].mtu, 1500u);
+  EXPECT_EQ(lower[1].name, "eth1");
+  EXPECT_EQ(lower[2].name, "eth0.5");
+  EXPECT_TRUE(LowerInterfaces(host_, "eth0").empty());
+}
+
 TEST(LookAtInterfaceTest, LoopbackIsFoundAndUnknownNamesAreNot) {
   const auto loopback = LookAtInterface("lo");
   ASSERT_TRUE(loopback);

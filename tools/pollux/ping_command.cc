@@ -35,6 +35,10 @@ struct PingOptions {
   bool prints_calls() const { return !quiet && !remote.json; }
 };
 
+uint64_t NsOf(Clock::duration time) {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
+
 // Measures on the core, so that waking this thread does not count. A call that is under way at the
 // deadline is cut off.
 absl::StatusOr<uint64_t> TimeCall(Remote& server, std::optional<Clock::time_point> deadline) {
@@ -76,10 +80,14 @@ absl::Status CallOften(const PingOptions& ping, const std::string& name, Remote&
     }
     if (Interrupted() || (deadline && Clock::now() >= *deadline)) break;
     summary->Sent();
+    const Clock::time_point sent = Clock::now();
     const absl::StatusOr<uint64_t> ns = TimeCall(server, deadline);
     if (!ns.ok()) {
-      const bool cut = Interrupted() || (deadline && Clock::now() >= *deadline);
-      return cut ? absl::OkStatus() : ns.status();
+      const Clock::time_point now = Clock::now();
+      const bool cut = Interrupted() || (deadline && now >= *deadline);
+      if (!cut) return ns.status();
+      summary->Unanswered(NsOf(now - sent));
+      return absl::OkStatus();
     }
     const std::string line = summary->Answered(*ns, name);
     if (!ping.prints_calls()) continue;
@@ -101,8 +109,7 @@ int Ping(const PingOptions& ping, const std::string& name) {
         status.message(),
         " (the file service, the default); --program 100003 --version 3 asks for NFS"));
   }
-  const uint64_t elapsed_ns = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+  const uint64_t elapsed_ns = NsOf(Clock::now() - start);
   // With a count, an interrupt that comes before the last answer is a failure.
   if (status.ok()) status = summary.Verdict(ping.count);
   if (!status.ok() && Interrupted() && summary.answers() < ping.count) {

@@ -21,8 +21,13 @@ std::string PingSummary::Answered(uint64_t ns, const std::string& server) {
   min_ns_ = std::min(min_ns_, ns);
   sum_ns_ += value;
   sum_of_squares_ += value * value;
-  if (threshold_ns_ && value > *threshold_ns_) ++slow_;
+  Compare(ns);
   return absl::StrFormat("answer from %s: seq=%u time=%.4f ms\n", server, sent_, Ms(value));
+}
+
+void PingSummary::Unanswered(uint64_t ns) {
+  unanswered_ns_ = ns;
+  Compare(ns);
 }
 
 double PingSummary::DeviationNs() const {
@@ -59,10 +64,12 @@ absl::Status PingSummary::Verdict(uint64_t wanted) const {
         absl::StrFormat("%u of %u calls were answered in time", answers(), wanted));
   }
   if (slow_ > 0) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("%u of %u calls took longer than %s, the longest %s", slow_, answers(),
-                        FormatDurationNs(*threshold_ns_),
-                        FormatDurationNs(static_cast<double>(latency_ns_.max()))));
+    const bool unanswered = unanswered_ns_ > latency_ns_.max();
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%u of %u calls took longer than %s, the longest %s%s", slow_, sent_,
+        FormatDurationNs(*threshold_ns_),
+        FormatDurationNs(static_cast<double>(unanswered ? unanswered_ns_ : latency_ns_.max())),
+        unanswered ? " without an answer" : ""));
   }
   return absl::OkStatus();
 }

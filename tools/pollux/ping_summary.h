@@ -20,6 +20,8 @@ class PingSummary {
   void Sent() { ++sent_; }
   // Records the answer to the last call after `ns`, and returns its line.
   std::string Answered(uint64_t ns, const std::string& server);
+  // Records that the last call was ended `ns` after it was sent, without an answer.
+  void Unanswered(uint64_t ns);
 
   uint64_t sent() const { return sent_; }
   uint64_t answers() const { return latency_ns_.count(); }
@@ -36,10 +38,14 @@ class PingSummary {
   double MeanNs() const { return answers() == 0 ? 0 : sum_ns_ / static_cast<double>(answers()); }
   // "mdev" of ping(8): the standard deviation.
   double DeviationNs() const;
+  void Compare(uint64_t ns) {
+    if (threshold_ns_ && static_cast<double>(ns) > *threshold_ns_) ++slow_;
+  }
 
   const std::optional<double> threshold_ns_;
   uint64_t sent_ = 0;
   uint64_t slow_ = 0;
+  uint64_t unanswered_ns_ = 0;  // 0: each call was answered
   uint64_t min_ns_ = UINT64_MAX;
   double sum_ns_ = 0;
   double sum_of_squares_ = 0;

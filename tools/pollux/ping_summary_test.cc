@@ -53,6 +53,21 @@ TEST(PingSummaryTest, AnAnswerAboveTheThresholdFails) {
             "1 of 2 calls took longer than 20.000us, the longest 20.001us");
 }
 
+TEST(PingSummaryTest, AnUnansweredCallAboveTheThresholdFails) {
+  PingSummary summary(1e6);
+  summary.Sent();
+  summary.Answered(10'000, "s");
+  summary.Sent();
+  summary.Unanswered(1'000'000);
+  EXPECT_TRUE(summary.Verdict(0).ok());
+  summary.Unanswered(3'000'000'000);
+  EXPECT_TRUE(absl::IsFailedPrecondition(summary.Verdict(0)));
+  EXPECT_EQ(summary.Verdict(0).message(),
+            "1 of 2 calls took longer than 1.000ms, the longest 3.000s without an answer");
+  EXPECT_EQ(summary.Json()["too_slow"], 1u);
+  EXPECT_EQ(summary.answers(), 1u);
+}
+
 TEST(PingSummaryTest, FewerAnswersThanRequestedFail) {
   PingSummary summary(std::nullopt);
   summary.Sent();
