@@ -59,6 +59,12 @@ class UnitsTest(CommandTest):
                      "ProtectHome", "RootDirectory", "RootImage", "TemporaryFileSystem"):
             self.assertEqual(settings("pollux-nfsd@.service", name), [], name)
 
+    def test_nfsd_may_make_device_nodes_but_not_open_them(self):
+        unit = "pollux-nfsd@.service"
+        self.assertIn("CAP_MKNOD", " ".join(settings(unit, "CapabilityBoundingSet")))
+        self.assertEqual(settings(unit, "DeviceAllow"),
+                         ["/dev/net/tun rw", "char-* m", "block-* m"])
+
     def test_options_of_the_units_exist(self):
         for unit in UNITS:
             start = next(line for line in unit.read_text(encoding="utf-8").splitlines()
