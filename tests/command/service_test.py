@@ -65,6 +65,9 @@ class UnitsTest(CommandTest):
         self.assertEqual(settings(unit, "DeviceAllow"),
                          ["/dev/net/tun rw", "char-* m", "block-* m"])
 
+    def test_nfsd_may_take_as_long_to_start_as_its_resolver(self):
+        self.assertEqual(settings("pollux-nfsd@.service", "TimeoutStartSec"), ["infinity"])
+
     def test_options_of_the_units_exist(self):
         for unit in UNITS:
             start = next(line for line in unit.read_text(encoding="utf-8").splitlines()
