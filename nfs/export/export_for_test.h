@@ -42,7 +42,7 @@ class ExportOnDisk : public testing::Test {
 
   // Opens the tree with the current exported_.
   void OpenTree() {
-    auto tree = ExportTree::Open(exported_, &key_);
+    auto tree = ExportTree::Open(exported_, key_);
     ASSERT_TRUE(tree.ok()) << tree.status();
     tree_ = *std::move(tree);
     context_.tree = tree_.get();

@@ -65,14 +65,14 @@ std::string PathOf(const Fd& object) {
 
 }  // namespace
 
-ExportTree::ExportTree(const Export& exported, const HandleKey* key, Fd root)
+ExportTree::ExportTree(const Export& exported, const HandleKey& key, Fd root)
     : exported_(exported),
       key_(key),
-      id_(key->ExportId(exported.directory)),
+      id_(key.ExportId(exported.directory)),
       root_(std::move(root)) {}
 
 absl::StatusOr<std::unique_ptr<ExportTree>> ExportTree::Open(const Export& exported,
-                                                             const HandleKey* key) {
+                                                             const HandleKey& key) {
   Fd root(open(exported.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat attributes;
   if (!root.ok() || fstat(root.get(), &attributes) != 0) {
@@ -127,12 +127,12 @@ bool ExportTree::IsOutside(const Fd& object, const struct stat& attributes) cons
 }
 
 bool ExportTree::IsOfAnother(absl::Span<const uint8_t> handle) const {
-  const std::optional<OpenedHandle> opened = key_->Open(handle);
+  const std::optional<OpenedHandle> opened = key_.Open(handle);
   return opened.has_value() && opened->export_id != id_;
 }
 
 Nfsstat3 ExportTree::Find(absl::Span<const uint8_t> handle, Fd* object) const {
-  const std::optional<OpenedHandle> opened = key_->Open(handle);
+  const std::optional<OpenedHandle> opened = key_.Open(handle);
   if (!opened.has_value()) return Nfsstat3::kBadhandle;
   if (opened->export_id != id_) return Nfsstat3::kStale;
   HandleSpace space;
@@ -179,7 +179,7 @@ Nfsstat3 ExportTree::Walk(std::string_view path, Fd* object) const {
 std::optional<NfsFh3> ExportTree::HandleOf(const Fd& object) const {
   KernelHandle kernel;
   if (!ReadHandle(object, &kernel)) return std::nullopt;
-  return NfsFh3::From(key_->Seal(id_, kernel).view());
+  return NfsFh3::From(key_.Seal(id_, kernel).view());
 }
 
 }  // namespace pollux::nfs

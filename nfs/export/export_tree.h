@@ -28,10 +28,10 @@ namespace pollux::nfs {
 // removed. Until then clients that have the file's handle can access it.
 class ExportTree {
  public:
-  // `key` is not owned and must outlive the tree. NotFound, PermissionDenied and others if the
-  // directory cannot be opened; FailedPrecondition if its file system has no handles.
+  // NotFound, PermissionDenied and others if the directory cannot be opened; FailedPrecondition if
+  // its file system has no handles.
   static absl::StatusOr<std::unique_ptr<ExportTree>> Open(const Export& exported,
-                                                          const HandleKey* key);
+                                                          const HandleKey& key);
 
   const Export& exported() const { return exported_; }
   uint64_t id() const { return id_; }  // in handles, and the fsid in attributes
@@ -60,13 +60,13 @@ class ExportTree {
   const Fd& root() const { return root_; }
 
  private:
-  ExportTree(const Export& exported, const HandleKey* key, Fd root);
+  ExportTree(const Export& exported, const HandleKey& key, Fd root);
   bool IsBelow(const std::string& path) const;
   bool HasInside(const Fd& directory) const;
   bool IsOutside(const Fd& object, const struct stat& attributes) const;
 
   Export exported_;
-  const HandleKey* key_;
+  HandleKey key_;
   uint64_t id_;
   Fd root_;
   dev_t device_ = 0;

@@ -162,14 +162,14 @@ TEST_F(ExportTreeTest, HandlesWorkBelowTheMaximumPathLength) {
 
 TEST_F(ExportTreeTest, UnsupportedDirectoriesAreNotExported) {
   exported_.directory = Path("none");
-  EXPECT_THAT(std::string(ExportTree::Open(exported_, &key_).status().message()),
+  EXPECT_THAT(std::string(ExportTree::Open(exported_, key_).status().message()),
               HasSubstr("No such file"));
   MakeFile("f", "");
   exported_.directory = Path("f");
-  EXPECT_THAT(std::string(ExportTree::Open(exported_, &key_).status().message()),
+  EXPECT_THAT(std::string(ExportTree::Open(exported_, key_).status().message()),
               HasSubstr("Not a directory"));
   exported_.directory = "/proc";
-  EXPECT_THAT(std::string(ExportTree::Open(exported_, &key_).status().message()),
+  EXPECT_THAT(std::string(ExportTree::Open(exported_, key_).status().message()),
               HasSubstr("no file handles"));
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -220,8 +221,9 @@ class Parser {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<std::optional<Network>>> NetworksOf(const std::string& client) {
-    using Networks = std::vector<std::optional<Network>>;
+  using Networks = std::vector<std::optional<Network>>;
+
+  absl::StatusOr<Networks> NetworksOf(const std::string& client) {
     if (client == "*") return Networks{std::nullopt};
     if (client.starts_with('@') || client.find_first_of("*?[") != std::string::npos) {
       return Invalid(absl::StrCat("client '", client,
@@ -231,13 +233,14 @@ class Parser {
     const absl::StatusOr<Network> network = ParseNetwork(client);
     if (network.ok()) return Networks{*network};
     if (client.find('/') != std::string::npos) return network.status();
+    const auto [known, is_new] = resolved_.try_emplace(client);
+    if (!is_new) return known->second;
     const auto addresses = resolve_(client);
     if (!addresses.ok()) return Invalid(addresses.status().message());
-    Networks networks;
     for (const Gid& address : *addresses) {
-      networks.push_back(ParseNetwork(FormatAddress(address)).value());
+      known->second.push_back(ParseNetwork(FormatAddress(address)).value());
     }
-    return networks;
+    return known->second;
   }
 
   absl::Status TakeOptions(absl::string_view options, ClientRights* rights) {
@@ -289,6 +292,8 @@ class Parser {
   const absl::string_view name_;
   HostResolver resolve_;
   size_t line_ = 0;
+  // Names whose addresses are known. A resolver that waits for a dead server does so at each call.
+  std::map<std::string, Networks> resolved_;
   std::set<absl::string_view> warned_;
   ExportsFile file_;
 };

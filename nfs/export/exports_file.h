@@ -26,7 +26,8 @@ using HostResolver = absl::FunctionRef<absl::StatusOr<std::vector<Gid>>(const st
 // one export. An option that asks for what the server always does is accepted; one whose effect
 // only other servers have gets a warning; one that asks for what this server lacks, such as
 // crossmnt or sec=krb5, is an error. Names that match by wildcard or netgroup are errors too.
-// InvalidArgument with file, line and reason. An empty file exports nothing.
+// InvalidArgument with file, line and reason. An empty file exports nothing. Each name is resolved
+// once.
 //
 // Stricter than nfs-utils: a path without clients, and options without a client, which there stand
 // for every client, are errors, since they mostly are a mistake ("HOST (rw)"); so are names that

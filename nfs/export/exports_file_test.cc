@@ -62,6 +62,21 @@ TEST(ExportsFileTest, ClientsAreHostsNetworksAndEveryone) {
   EXPECT_TRUE(exported.RightsOf(*ParseAddress("203.0.113.1"))->read_only);
 }
 
+TEST(ExportsFileTest, EachNameIsResolvedOnce) {
+  int calls = 0;
+  const auto resolve = [&calls](const std::string& name) {
+    ++calls;
+    return Resolve(name);
+  };
+  const auto file =
+      ParseExports("/a build.example(rw)\n/b build.example build.example\n", "exports", resolve);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(calls, 1);
+  ASSERT_EQ(file->exports.size(), 2u);
+  EXPECT_THAT(ClientsOf(file->exports[0]), ElementsAre("192.0.2.7/32 rw", "2001:db8::7/128 rw"));
+  EXPECT_EQ(file->exports[1].clients.size(), 4u);
+}
+
 TEST(ExportsFileTest, EveryRightIsParsed) {
   EXPECT_EQ(RightsOf("ro"), ClientRights{});
   EXPECT_EQ(RightsOf("rw,no_root_squash"),

@@ -105,7 +105,7 @@ TEST_F(NameCallsTest, RenameAndLinkToAnotherExportFailWithXdev) {
   ASSERT_EQ(mkdir(Path("other").c_str(), 0777), 0);
   Export other = exported_;
   other.directory = Path("other");
-  const auto tree = ExportTree::Open(other, &key_);
+  const auto tree = ExportTree::Open(other, key_);
   ASSERT_TRUE(tree.ok()) << tree.status();
   const Diropargs3 there{.dir = *(*tree)->HandleOf((*tree)->root()), .name = {"g"}};
   EXPECT_EQ(Rename(context_, {.from = Root("f"), .to = there}).status, Nfsstat3::kXdev);

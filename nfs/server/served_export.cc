@@ -43,32 +43,44 @@ absl::StatusOr<std::unique_ptr<ServedExports>> ServedExports::Open(
   return opened;
 }
 
-absl::StatusOr<std::shared_ptr<const ExportTable>> ServedExports::Prepare(
-    const std::vector<Export>& exports) {
+absl::StatusOr<ExportTrees> ServedExports::OpenTrees(const std::vector<Export>& exports,
+                                                     const HandleKey& key) {
   if (exports.size() > kMaxServedExports) {
     return absl::InvalidArgumentError(
         absl::StrCat(exports.size(), " exports given; at most ", kMaxServedExports, " are served"));
   }
-  std::vector<std::shared_ptr<const ExportTree>> trees;
-  std::vector<uint64_t> kept;
+  ExportTrees trees;
   for (const Export& exported : exports) {
-    auto tree = ExportTree::Open(exported, &key_);
+    auto tree = ExportTree::Open(exported, key);
     if (!tree.ok()) return tree.status();
-    if (std::ranges::count(kept, (*tree)->id()) > 0) {
+    if (std::ranges::count(trees, (*tree)->id(), &ExportTree::id) > 0) {
       return absl::InvalidArgumentError(absl::StrCat(exported.directory, " is exported twice"));
     }
-    kept.push_back((*tree)->id());
     trees.push_back(*std::move(tree));
   }
+  return trees;
+}
+
+absl::StatusOr<std::shared_ptr<const ExportTable>> ServedExports::Prepare(
+    const std::vector<Export>& exports) {
+  const auto trees = OpenTrees(exports, key_);
+  if (!trees.ok()) return trees.status();
+  return PrepareTrees(*trees);
+}
+
+absl::StatusOr<std::shared_ptr<const ExportTable>> ServedExports::PrepareTrees(
+    const ExportTrees& trees) {
+  std::vector<uint64_t> kept;
+  for (const auto& tree : trees) kept.push_back(tree->id());
   auto table = std::make_shared<ExportTable>();
-  for (auto& tree : trees) {
+  for (const auto& tree : trees) {
     ServedExport* const served = Place(*tree, kept, *table);
     if (served->storage == nullptr) {
       auto storage = Storage::Start();
       if (!storage.ok()) return storage.status();
       served->storage = *std::move(storage);
     }
-    table->push_back({served, std::move(tree)});
+    table->push_back({served, tree});
   }
   return table;
 }

@@ -31,6 +31,7 @@ struct ExportEntry {
   std::shared_ptr<const ExportTree> tree;
 };
 using ExportTable = std::vector<ExportEntry>;  // immutable once published
+using ExportTrees = std::vector<std::shared_ptr<const ExportTree>>;
 
 // Create, change and destroy it on control threads, since these block; the other functions are
 // thread-safe, and must not be called on a polled core unless they say so. Every object that uses
@@ -44,12 +45,19 @@ class ServedExports {
   static absl::StatusOr<std::unique_ptr<ServedExports>> Open(const std::vector<Export>& exports,
                                                              const std::string& key_file);
 
-  // Opens the exports that are to replace the current ones, all of them anew: a directory may be on
-  // another file system now. After an error nothing has changed: InvalidArgument for too many
-  // exports or a directory listed twice; those of ExportTree::Open() and Storage::Start().
+  // Opens exports, all of them anew: a directory may be on another file system now. Blocks on their
+  // file systems, for as long as one does not answer, and needs no ServedExports: `key` is a copy
+  // of key(). InvalidArgument for too many exports or a directory listed twice; those of
+  // ExportTree::Open().
+  static absl::StatusOr<ExportTrees> OpenTrees(const std::vector<Export>& exports,
+                                               const HandleKey& key);
+  // Makes a table of what OpenTrees() opened with key(), to replace the current exports. After an
+  // error nothing has changed: those of Storage::Start().
+  absl::StatusOr<std::shared_ptr<const ExportTable>> PrepareTrees(const ExportTrees& trees);
+  // OpenTrees() and PrepareTrees().
   absl::StatusOr<std::shared_ptr<const ExportTable>> Prepare(const std::vector<Export>& exports);
-  // Makes a table from Prepare() the current one for MOUNT, NLM and NSM. Give it to the NFS server
-  // first (Server::Serve()), so that clients get no handles that it does not know.
+  // Makes a table from PrepareTrees() the current one for MOUNT, NLM and NSM. Give it to the NFS
+  // server first (Server::Serve()), so that clients get no handles that it does not know.
   void Publish(std::shared_ptr<const ExportTable> table);
   // Returns trees that were replaced and that nothing uses any more, each once.
   std::vector<ExportEntry> TakeUnused();
@@ -63,9 +71,10 @@ class ServedExports {
   // Whether at least one export admits the client.
   bool Admit(const Gid& client) const;
   // The number of calls over TCP that storage has not finished. Also for a polled core, while no
-  // thread calls Prepare().
+  // thread calls PrepareTrees().
   size_t control_work() const;
   WriteVerifier* verifier() { return &verifier_; }
+  const HandleKey& key() const { return key_; }
 
  private:
   explicit ServedExports(const HandleKey& key);

@@ -683,6 +683,16 @@ TEST_F(ServerTest, AFailedPreparationChangesNothing) {
   EXPECT_EQ(served_->table()->size(), 2u);
 }
 
+TEST_F(ServerTest, APreparationOfOpenedTreesOpensNoDirectory) {
+  StartServer();
+  const auto trees = ServedExports::OpenTrees(exports_, served_->key());
+  ASSERT_TRUE(trees.ok()) << trees.status();
+  std::filesystem::rename(Path("a"), Path("renamed"));
+  const auto table = served_->PrepareTrees(*trees);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ((*table)->size(), 2u);
+}
+
 TEST_F(ServerTest, InvalidExportsAreErrors) {
   EXPECT_THAT(
       std::string(ServedExports::Open({exports_[0], exports_[0]}, Path("key")).status().message()),

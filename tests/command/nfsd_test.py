@@ -1,13 +1,16 @@
 """Tests pollux nfsd from the operator's and from the clients' side."""
 
 import contextlib
+import ctypes
 import json
 import os
 import re
+import select
 import shlex
 import signal
 import socket
 import struct
+import unittest
 
 from tests.command.exports import Exported
 from tests.command.harness import (CLIENT, POLLUX, ROCE_PORT, SERVER, TIMEOUT_S, Host,
@@ -21,6 +24,8 @@ NLM4_GRANTED, NLM4_STALE_FH, NLM4_FAILED = 0, 7, 9
 NSM_PROGRAM, NSM_V1, NSM_PORT, NOTIFY = 100024, 1, 662, 6
 TCP, UDP = 6, 17
 AUTH_SYS = 1
+FUSE_VERSION, FUSE_MINOR_VERSION, FUSE_MIN_READ_BUFFER = 7, 31, 8192
+MNT_DETACH = 2
 
 
 def exchange_tcp(host, port, message):
@@ -104,6 +109,31 @@ class Mounting(Exported):
         answer = mount_call(self.client_host, MNT, xdr_string(path))
         status, = struct.unpack(">I", answer[:4])
         return status, answer[4:] if status == 0 else b""
+
+
+@contextlib.contextmanager
+def silent_file_system(directory):
+    """Mounts a FUSE file system that answers nothing once it is mounted. Yields its device, which
+    is readable when a request waits. If the request were read, the process that waits for its
+    answer could not be killed."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        device = os.open("/dev/fuse", os.O_RDWR)
+    except OSError as error:
+        raise unittest.SkipTest(f"needs FUSE: {error}") from None
+    try:
+        options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+        if libc.mount(b"silent", os.fsencode(directory), b"fuse", 0, options.encode()) != 0:
+            raise unittest.SkipTest(f"needs FUSE: mount: {os.strerror(ctypes.get_errno())}")
+        try:
+            _, _, unique = struct.unpack_from("=IIQ", os.read(device, FUSE_MIN_READ_BUFFER))
+            version = struct.pack("=2I", FUSE_VERSION, FUSE_MINOR_VERSION)
+            os.write(device, struct.pack("=IiQ", 16 + 64, 0, unique) + version + bytes(56))
+            yield device
+        finally:
+            libc.umount2(os.fsencode(directory), MNT_DETACH)
+    finally:
+        os.close(device)
 
 
 class ExportsFileTest(Mounting):
@@ -200,6 +230,16 @@ class ExportsFileTest(Mounting):
                 self.reload(server, text, "SIGHUP: ")
                 self.assertRegex(manager.recv(4096), rb"^RELOADING=1\nMONOTONIC_USEC=\d+$")
                 self.assertEqual(manager.recv(4096), b"READY=1")
+            self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_a_directory_that_cannot_be_opened_delays_only_the_reload(self):
+        self.file.write_text(f"{self.export} *\n", encoding="utf-8")
+        server = self.nfsd(exports=self.file)
+        with silent_file_system(self.other) as device:
+            self.file.write_text(f'"{self.other}" *\n', encoding="utf-8")
+            server.process.send_signal(signal.SIGHUP)
+            self.assertTrue(select.select([device], [], [], TIMEOUT_S)[0])
+            self.assertEqual(self.mount(str(self.export))[0], 0)
             self.assertEqual(server.interrupt(), 0, server.stderr)
 
     def test_an_invalid_file_gets_one_error_line(self):

@@ -15,6 +15,12 @@ MAX_EXPOSURE = 49  # in tenths; systemd rates 5.0 and more as "MEDIUM" or worse
 WATCHDOG_US = 600_000
 
 
+def settings(unit, name):
+    """Returns the values that a file of `tools/systemd` gives to a setting."""
+    text = pathlib.Path("tools/systemd", unit).read_text(encoding="utf-8")
+    return [line.partition("=")[2] for line in text.splitlines() if line.startswith(f"{name}=")]
+
+
 class UnitsTest(CommandTest):
     def analyze(self, *arguments):
         run = subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True,
@@ -45,9 +51,22 @@ class UnitsTest(CommandTest):
 
     def test_units_start_after_file_systems_are_mounted(self):
         for unit in UNITS:
-            after = [target for line in unit.read_text(encoding="utf-8").splitlines()
-                     if line.startswith("After=") for target in line[len("After="):].split()]
+            after = " ".join(settings(unit.name, "After")).split()
             self.assertLessEqual({"local-fs.target", "remote-fs.target"}, set(after), unit)
+
+    def test_nfsd_sees_the_directories_of_the_host(self):
+        for name in ("DynamicUser", "InaccessiblePaths", "PrivateDevices", "PrivateTmp",
+                     "ProtectHome", "RootDirectory", "RootImage", "TemporaryFileSystem"):
+            self.assertEqual(settings("pollux-nfsd@.service", name), [], name)
+
+    def test_nfsd_may_make_device_nodes_but_not_open_them(self):
+        unit = "pollux-nfsd@.service"
+        self.assertIn("CAP_MKNOD", " ".join(settings(unit, "CapabilityBoundingSet")))
+        self.assertEqual(settings(unit, "DeviceAllow"),
+                         ["/dev/net/tun rw", "char-* m", "block-* m"])
+
+    def test_nfsd_may_take_as_long_to_start_as_its_resolver(self):
+        self.assertEqual(settings("pollux-nfsd@.service", "TimeoutStartSec"), ["infinity"])
 
     def test_options_of_the_units_exist(self):
         for unit in UNITS:

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the two commands of README.md in a bare Debian and prints how long they took.
+# Runs the commands of README.md in a bare Debian and prints how long they took. Those before the
+# tests must work without the tests' packages, and start no daemon.
 #
 # usage: chroot_check.sh REPOSITORY SUITE
 #
@@ -15,7 +16,14 @@ git clone -q --no-hardlinks "$REPOSITORY" "$root/root/pollux"
 
 times=
 failed=0
-for command in setup demo test; do
+for command in demo "install --prefix /opt/pollux" test; do
+  if [[ $command == test ]]; then
+    daemons=$(inside "dpkg-query -W krb5-kdc prometheus rpcbind 2>/dev/null || true")
+    [[ -z $daemons ]] || {
+      echo "$CHECK: tools/dev install must not install daemons: $daemons" >&2
+      exit 1
+    }
+  fi
   started=$SECONDS
   inside "cd /root/pollux && tools/dev $command" || failed=1
   times+=$(printf '%8d s  tools/dev %s' "$((SECONDS - started))" "$command")$'\n'

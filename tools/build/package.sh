@@ -14,7 +14,6 @@ export POLLUX SOURCE_DATE_EPOCH TZ=UTC
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 maintainer="Pollux authors <$(git log -1 --format=%ae)>"  # as SECURITY.md says
 umask 022
-rm -f "$OUT"/*pollux*_*
 mkdir "$work/pollux"
 cp -r "$POLLUX/tools/debian" "$work/pollux/debian"
 cd "$work/pollux/debian"
@@ -39,4 +38,7 @@ HEAD
 } >copyright
 cd ..
 dpkg-buildpackage --build=binary --no-sign
+# Those of an earlier version. The directory may be one in which the user keeps other files.
+rm -f "$OUT"/{pollux,libpollux-dev,libpollux-verbs,pollux-doc}{,-dbgsym}_*.deb \
+  "$OUT"/pollux_*.{buildinfo,changes}
 mv ../*.deb ../*.changes ../*.buildinfo "$OUT"

@@ -15,7 +15,10 @@ readonly HERE VERSION DEBIAN_VERSION
 
 lintian --allow-root --fail-on error,warning "$DIRECTORY"/*.changes
 
+# Packages of another version are replaced; other files stay.
 again=$(mktemp -d)
+mkdir "$again/pollux_src"
+touch "$again"/{my-pollux_notes,libpollux-verbs-dbgsym_0_amd64.deb,pollux_0_amd64.changes}
 "$HERE/package.sh" "$again" >"$again/log" 2>&1 || {
   tail -n 15 "$again/log" >&2
   exit 1
@@ -23,6 +26,11 @@ again=$(mktemp -d)
 for package in "$DIRECTORY"/*.deb; do
   cmp "$package" "$again/${package##*/}"
 done
+if [[ ! -e $again/my-pollux_notes || ! -d $again/pollux_src ]] ||
+  compgen -G "$again/*_0_*" >&2; then
+  echo "package_check: package.sh must remove packages of another version, and nothing else" >&2
+  exit 1
+fi
 rm -r "$again"
 
 readonly SUITE=bookworm

@@ -188,13 +188,14 @@ absl::StatusOr<std::vector<nfs::Export>> ReadExportsOf(const NfsdOptions& option
   return std::move(file->exports);
 }
 
-// Puts the exports of `file` into effect; `path` is its name for the log.
-absl::Status Apply(const std::string& path, const nfs::ExportsFile& file, Node& node,
-                   nfs::ServedExports* exports, nfs::Server* server) {
+// Puts `trees`, the exports of `file`, into effect; `path` is its name for the log.
+absl::Status Apply(const std::string& path, const nfs::ExportsFile& file,
+                   const nfs::ExportTrees& trees, Node& node, nfs::ServedExports* exports,
+                   nfs::Server* server) {
   for (const std::string& warning : file.warnings) {
     node.log().Write(LogLevel::kWarning, kName, warning);
   }
-  auto table = exports->Prepare(file.exports);
+  auto table = exports->PrepareTrees(trees);
   if (!table.ok()) return table.status();
   node.Run([&] { server->Serve(**table); });
   exports->Publish(*table);
@@ -252,14 +253,17 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
   if (status.ok()) {
     ServiceActions actions{.name = kName};
     if (!options.exports_file.empty()) {
-      // Reading may end after this function: it uses only `path`, a copy.
-      actions.reload = [path = options.exports_file, &node, exports,
+      // Reading and opening may end after this function: they use only `path` and `key`, copies.
+      actions.reload = [path = options.exports_file, key = exports->key(), &node, exports,
                         server]() -> absl::StatusOr<ServiceActions::Apply> {
         auto file = nfs::ReadExports(path, &ResolveHost);
         if (!file.ok()) return file.status();
-        return ServiceActions::Apply([path, read = *std::move(file), &node, exports, server] {
-          return Apply(path, read, node, exports, server);
-        });
+        auto trees = nfs::ServedExports::OpenTrees(file->exports, key);
+        if (!trees.ok()) return trees.status();
+        return ServiceActions::Apply(
+            [path, read = *std::move(file), opened = *std::move(trees), &node, exports, server] {
+              return Apply(path, read, opened, node, exports, server);
+            });
       };
       actions.tick = [&] { tables->CloseRemoved(exports); };
     }

@@ -1,0 +1,75 @@
+"""Tests what tools/dev installs and writes before it builds. Nothing is installed here."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path("tools/dev").resolve()
+OTHER_USER = 65534
+DAEMONS = {"krb5-kdc", "prometheus", "rpcbind"}
+
+
+class DevTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.directory.chmod(0o755)
+        self.tree = self.directory / "tree"
+        (self.tree / "tools").mkdir(parents=True)
+        shutil.copy(SCRIPT, self.tree / "tools/dev")
+        self.programs = self.directory / "programs"
+        self.programs.mkdir()
+        self.program("apt-get", "exit 1")
+        self.program("sudo", 'exec "$@"')
+
+    def program(self, name, text):
+        """Makes a program that tools/dev finds before the host's."""
+        path = self.programs / name
+        path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    def dev(self, *arguments, **keywords):
+        environment = {"PATH": f"{self.programs}:{os.environ['PATH']}",
+                       "HOME": str(self.directory)}
+        return subprocess.run([self.tree / "tools/dev", *arguments], env=environment,
+                              capture_output=True, text=True, check=False, **keywords)
+
+    def installed_by(self, *arguments):
+        """Returns the packages that a command would install on a host that has none."""
+        self.program("dpkg-query", "exit 1")
+        said = self.dev(*arguments).stderr
+        first, _, rest = said.partition("\n")
+        self.assertTrue(first.startswith("tools/dev: installing "), said)
+        self.assertEqual(rest, "tools/dev: apt-get update failed\n")
+        return set(first.split()[2:])
+
+    def test_what_builds_installs_no_daemon(self):
+        for command in (("demo",), ("install",), ("package", self.directory / "packages"),
+                        ("conformance", "capture.pcap")):
+            installed = self.installed_by(*command)
+            self.assertIn("libdpdk-dev", installed)
+            self.assertEqual(installed & DAEMONS, set(), command)
+
+    def test_what_runs_tests_installs_their_programs(self):
+        for command in ("setup", "test", "bench", "mutate"):
+            self.assertLessEqual({"libdpdk-dev", "perftest", *DAEMONS},
+                                 self.installed_by(command), command)
+
+    def test_a_file_that_root_has_left_is_replaced(self):
+        self.program("dpkg-query", "echo installed")
+        cache = self.tree / ".bazelrc.cache"
+        cache.write_text("of root\n", encoding="utf-8")
+        user = {}
+        if os.geteuid() == 0:
+            os.chown(self.tree, OTHER_USER, OTHER_USER)
+            user = {"user": OTHER_USER, "group": OTHER_USER, "extra_groups": []}
+        else:
+            cache.chmod(0o444)
+        done = self.dev("setup", **user)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(f"--disk_cache={self.directory}/.cache/pollux",
+                      cache.read_text(encoding="utf-8"))
