@@ -174,7 +174,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
   }
   if (!settings->capture.empty()) {
     absl::StatusOr<std::unique_ptr<io::CaptureFile>> capture =
-        io::CaptureFile::Open(settings->capture, engine::DeviceEpochNs(), StartWithoutSignals);
+        io::CaptureFile::Open(settings->capture, &engine::DeviceEpochNs, StartWithoutSignals);
     if (!capture.ok()) return capture.status();
     opened->capture_ = settings->device.capture = *std::move(capture);
   }

@@ -193,7 +193,7 @@ absl::Status StartEal(const engine::EalOptions& eal) {
 absl::StatusOr<std::shared_ptr<io::CaptureFile>> OpenCapture(const PortOptions& port) {
   if (port.capture.empty()) return nullptr;
   absl::StatusOr<std::unique_ptr<io::CaptureFile>> file =
-      io::CaptureFile::Open(port.capture, engine::DeviceEpochNs());
+      io::CaptureFile::Open(port.capture, &engine::DeviceEpochNs);
   if (!file.ok()) return file.status();
   return std::shared_ptr<io::CaptureFile>(file->release(), [](io::CaptureFile* opened) {
     const absl::Status status = opened->Close();

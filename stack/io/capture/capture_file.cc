@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "stack/io/capture/pcapng.h"
@@ -16,19 +17,22 @@ namespace {
 constexpr size_t kWriteBytes = 256u << 10;  // handed to the system at once, about
 // How long a frame may lie in its ring on an idle port. The ring holds far more than comes in it.
 constexpr std::chrono::milliseconds kInterval(2);
+// As DPDK rounds the counter's rate, each correction of the epoch may take time back, 5 us in an
+// interval: such a frame gets the time of the one before. What is more is a step of the clock.
+constexpr uint64_t kMaxCorrectionNs = 10'000'000;
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CaptureFile>> CaptureFile::Open(const std::string& path,
-                                                               uint64_t epoch_ns,
+                                                               EpochNs epoch_ns,
                                                                const StartThread& start) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("capture ", path));
-  return std::unique_ptr<CaptureFile>(new CaptureFile(path, file, epoch_ns, start));
+  return std::unique_ptr<CaptureFile>(new CaptureFile(path, file, std::move(epoch_ns), start));
 }
 
-CaptureFile::CaptureFile(std::string path, int file, uint64_t epoch_ns, const StartThread& start)
-    : path_(std::move(path)), epoch_ns_(epoch_ns), file_(file) {
+CaptureFile::CaptureFile(std::string path, int file, EpochNs epoch_ns, const StartThread& start)
+    : path_(std::move(path)), epoch_ns_(std::move(epoch_ns)), file_(file) {
   buffer_.reserve(kWriteBytes + pcapng::kSnapLength + pcapng::kPacketOverhead);
   pcapng::AppendSection("pollux", &buffer_);
   const auto run = [this] { Run(); };
@@ -39,7 +43,7 @@ CaptureFile::~CaptureFile() { (void)Close(); }
 
 CaptureRing* CaptureFile::AddInterface(const std::string& name, const MacAddress& mac) {
   auto interface = std::make_unique<Interface>(
-      Interface{.name = name, .mac = mac, .described = false, .ring = nullptr});
+      Interface{.name = name, .mac = mac, .last_time_ns = 0, .ring = nullptr});
   interface->ring = std::make_unique<CaptureRing>();
   CaptureRing* ring = interface->ring.get();
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -70,6 +74,7 @@ void CaptureFile::DescribeNew() {
 
 // Fills the buffer, the oldest frame of all rings first. False when nothing is left.
 bool CaptureFile::Drain() {
+  const uint64_t epoch_ns = epoch_ns_();
   while (buffer_.size() < kWriteBytes) {
     const CaptureRing::Record* oldest = nullptr;
     uint32_t from = 0;
@@ -80,9 +85,13 @@ bool CaptureFile::Drain() {
       from = i;
     }
     if (oldest == nullptr) return false;
-    last_time_ns_ = std::max(last_time_ns_, oldest->time_ns + epoch_ns_);
+    uint64_t time_ns = oldest->time_ns + epoch_ns;
+    uint64_t& last_ns = known_[from]->last_time_ns;
+    if (time_ns < last_ns && last_ns - time_ns < kMaxCorrectionNs) time_ns = last_ns;
+    last_ns = time_ns;
+    last_time_ns_ = std::max(last_time_ns_, time_ns);
     pcapng::AppendPacket({.interface = from,
-                          .time_ns = oldest->time_ns + epoch_ns_,
+                          .time_ns = time_ns,
                           .direction = oldest->direction,
                           .bytes = oldest->bytes(),
                           .captured = oldest->captured,

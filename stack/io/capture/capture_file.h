@@ -25,12 +25,14 @@ namespace pollux::io {
 class CaptureFile {
  public:
   using StartThread = std::function<std::thread(std::function<void()> run)>;
+  using EpochNs = std::function<uint64_t()>;
 
-  // Creates or truncates the file. `epoch_ns` plus a worker's `now_ns` is the time in nanoseconds
-  // since 1970. `start` starts the writing thread; null: std::thread does. Errors name the file:
-  // NotFound, PermissionDenied and the like.
+  // Creates or truncates the file. `epoch_ns` returns what must now be added to a worker's `now_ns`
+  // to get the time in nanoseconds since 1970; the writing thread calls it repeatedly, so that the
+  // times follow the system's clock. `start` starts that thread; null: std::thread does. Errors
+  // name the file: NotFound, PermissionDenied and the like.
   static absl::StatusOr<std::unique_ptr<CaptureFile>> Open(const std::string& path,
-                                                           uint64_t epoch_ns,
+                                                           EpochNs epoch_ns,
                                                            const StartThread& start = nullptr);
   ~CaptureFile();  // as Close(), ignoring its result
   CaptureFile(const CaptureFile&) = delete;
@@ -50,18 +52,18 @@ class CaptureFile {
   struct Interface {
     std::string name;
     MacAddress mac;
-    bool described;  // its block is written
+    uint64_t last_time_ns;  // of its last frame; used by the writing thread
     std::unique_ptr<CaptureRing> ring;
   };
 
-  CaptureFile(std::string path, int file, uint64_t epoch_ns, const StartThread& start);
+  CaptureFile(std::string path, int file, EpochNs epoch_ns, const StartThread& start);
   void Run();
   bool Drain();
   void DescribeNew();
   void Flush();
 
   const std::string path_;
-  const uint64_t epoch_ns_;
+  const EpochNs epoch_ns_;
   int file_;
   absl::Status result_;
 

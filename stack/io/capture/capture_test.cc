@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <pcap/pcap.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <filesystem>
@@ -122,7 +124,7 @@ class CaptureTest : public testing::Test {
   void TearDown() override { EXPECT_EQ(FramesInUse(), 0u); }
 
   static std::unique_ptr<CaptureFile> Open(const std::string& path) {
-    auto file = CaptureFile::Open(path, kEpochNs);
+    auto file = CaptureFile::Open(path, [] { return kEpochNs; });
     EXPECT_TRUE(file.ok()) << file.status();
     return file.ok() ? *std::move(file) : nullptr;
   }
@@ -219,6 +221,54 @@ TEST_F(CaptureTest, TwoPortsShareOneFile) {
   EXPECT_EQ(ReadBack(path_).size(), 2u);
 }
 
+// Sets the epoch and waits until the writer uses it for all frames that are sent from now on.
+class EpochForTest {
+ public:
+  uint64_t operator()() {
+    ++calls_;
+    return epoch_ns_;
+  }
+  void Set(uint64_t epoch_ns) {
+    epoch_ns_ = epoch_ns;
+    AwaitRound();
+  }
+  // Until a round that sees everything done so far has ended.
+  void AwaitRound() {
+    for (const uint64_t before = calls_; calls_ < before + 2;) usleep(1'000);
+  }
+
+ private:
+  std::atomic<uint64_t> epoch_ns_{kEpochNs};
+  std::atomic<uint64_t> calls_{0};
+};
+
+TEST_F(CaptureTest, TimesFollowTheEpoch) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  EpochForTest epoch;
+  auto file = CaptureFile::Open(path_, [&epoch] { return epoch(); });
+  ASSERT_TRUE(file.ok()) << file.status();
+  Capture capture(&link_, (*file)->AddInterface("net_x0", kMac));
+  const auto send = [&](uint64_t now_ns) {
+    rte_mbuf* frame = FrameForTest(Bytes(60, 1));
+    EXPECT_EQ(capture.Send(&frame, 1, now_ns), 1);
+    epoch.AwaitRound();
+  };
+  send(1'000);
+  epoch.Set(kEpochNs + 5 * kSecond);
+  send(2'000);
+  // A correction takes no frame back before another; a step of the clock does.
+  epoch.Set(kEpochNs + 5 * kSecond - 3'000);
+  send(3'000);
+  send(8'000);
+  epoch.Set(kEpochNs);
+  send(9'000);
+  ASSERT_TRUE((*file)->Close().ok());
+  std::vector<uint64_t> times;
+  for (const Seen& one : ReadBack(path_)) times.push_back(one.time_ns - kEpochNs);
+  EXPECT_EQ(times, (std::vector<uint64_t>{1'000, 5 * kSecond + 2'000, 5 * kSecond + 2'000,
+                                          5 * kSecond + 5'000, 9'000}));
+}
+
 TEST_F(CaptureTest, FullDiskIsReported) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
   auto file = Open("/dev/full");
@@ -233,7 +283,8 @@ TEST_F(CaptureTest, FullDiskIsReported) {
 }
 
 TEST_F(CaptureTest, AFileThatCannotBeCreatedIsAnError) {
-  const absl::Status status = CaptureFile::Open("/nonexistent/x.pcapng", 0).status();
+  const absl::Status status =
+      CaptureFile::Open("/nonexistent/x.pcapng", [] { return kEpochNs; }).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(status.message().find("/nonexistent/x.pcapng"), std::string::npos) << status;
 }
