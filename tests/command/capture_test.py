@@ -64,6 +64,21 @@ class CaptureTest(CommandTest):
         for mad in ("0x0010", "0x0016"):
             self.assertGreaterEqual(counts[f"mad.{mad}"], 2)
 
+    def test_a_server_outlives_the_reader_of_its_capture(self):
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        # Its reader takes nothing of the first transfer, which is longer than a pipe.
+        server, _ = self.serve_and_put(server_capture=pipe)
+        os.close(reader)
+        listed = self.finish(Host(), "ls", "--port",
+                             f"net_memif0,role=client,socket={self.directory}/m", "--address",
+                             f"{CLIENT}/24", SERVER)
+        self.assertEqual(listed.process.returncode, 0, listed.stderr)
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+        self.assertIn(f"capture {pipe} is incomplete", server.stderr)
+        self.assertIn("Broken pipe", server.stderr)
+
     def test_full_disk_is_reported(self):
         if not pathlib.Path("/dev/full").exists():
             self.skipTest("needs /dev/full")

@@ -1,6 +1,9 @@
 #include "stack/io/capture/capture_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +23,17 @@ constexpr std::chrono::milliseconds kInterval(2);
 // As DPDK rounds the counter's rate, each correction of the epoch may take time back, 5 us in an
 // interval: such a frame gets the time of the one before. What is more is a step of the clock.
 constexpr uint64_t kMaxCorrectionNs = 10'000'000;
+// How long the end of a capture waits for a reader of a pipe that takes nothing.
+constexpr int kStalledMs = 1'000;
+
+// The write() that causes one of these signals returns an error instead.
+void BlockSignalsOfWrite() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGPIPE);
+  sigaddset(&signals, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
 
 }  // namespace
 
@@ -28,6 +42,8 @@ absl::StatusOr<std::unique_ptr<CaptureFile>> CaptureFile::Open(const std::string
                                                                const StartThread& start) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("capture ", path));
+  // For Flush(). open() itself must wait for the reader of a FIFO.
+  fcntl(file, F_SETFL, O_NONBLOCK);
   return std::unique_ptr<CaptureFile>(new CaptureFile(path, file, std::move(epoch_ns), start));
 }
 
@@ -52,6 +68,7 @@ CaptureRing* CaptureFile::AddInterface(const std::string& name, const MacAddress
 }
 
 void CaptureFile::Run() {
+  BlockSignalsOfWrite();
   for (bool stopping = false; !stopping;) {
     {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -62,6 +79,13 @@ void CaptureFile::Run() {
     while (Drain()) Flush();
     Flush();
   }
+  for (uint32_t i = 0; i < known_.size(); ++i) {
+    const CaptureRing& ring = *known_[i]->ring;
+    pcapng::AppendStatistics(
+        {.interface = i, .time_ns = last_time_ns_, .seen = ring.seen(), .dropped = ring.dropped()},
+        &buffer_);
+  }
+  Flush();
 }
 
 void CaptureFile::DescribeNew() {
@@ -103,6 +127,11 @@ bool CaptureFile::Drain() {
   return true;
 }
 
+bool CaptureFile::IsStopping() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return stop_;
+}
+
 // After the first error nothing more is written: a file must not go on after a hole.
 void CaptureFile::Flush() {
   size_t written = 0;
@@ -110,6 +139,9 @@ void CaptureFile::Flush() {
     const ssize_t n = write(file_, buffer_.data() + written, buffer_.size() - written);
     if (n > 0) {
       written += static_cast<size_t>(n);
+    } else if (errno == EAGAIN) {
+      pollfd pipe{.fd = file_, .events = POLLOUT, .revents = 0};
+      if (poll(&pipe, 1, kStalledMs) == 0 && IsStopping()) error_ = ETIMEDOUT;
     } else if (errno != EINTR) {
       error_ = errno;
     }
@@ -128,14 +160,7 @@ absl::Status CaptureFile::Close() {
   wake_.notify_one();
   thread_.join();
   uint64_t dropped = 0;
-  for (uint32_t i = 0; i < known_.size(); ++i) {
-    const CaptureRing& ring = *known_[i]->ring;
-    dropped += ring.dropped();
-    pcapng::AppendStatistics(
-        {.interface = i, .time_ns = last_time_ns_, .seen = ring.seen(), .dropped = ring.dropped()},
-        &buffer_);
-  }
-  Flush();
+  for (const Interface* one : known_) dropped += one->ring->dropped();
   // Some file systems tell of a full disk only now.
   if (close(file_) != 0 && error_ == 0) error_ = errno;
   file_ = -1;

@@ -43,9 +43,10 @@ class CaptureFile {
   CaptureRing* AddInterface(const std::string& name, const MacAddress& mac);
 
   // Writes what the rings hold and ends the file. Call it when no worker uses the rings any more.
-  // Returns an error if frames are missing: that of the first write that failed (for example, disk
-  // full), or DataLoss if frames arrived faster than they could be written. Further calls return
-  // the same.
+  // Returns an error if frames are missing: that of the first write that failed (for example: disk
+  // full, the file size limit, a pipe that nobody reads any more), DeadlineExceeded if the reader
+  // of a pipe now takes nothing for a second, or DataLoss if frames arrived faster than they could
+  // be written. Further calls return the same.
   absl::Status Close();
 
  private:
@@ -61,6 +62,7 @@ class CaptureFile {
   bool Drain();
   void DescribeNew();
   void Flush();
+  bool IsStopping();
 
   const std::string path_;
   const EpochNs epoch_ns_;

@@ -1,7 +1,10 @@
 #include "stack/io/capture/capture.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pcap/pcap.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -280,6 +284,70 @@ TEST_F(CaptureTest, FullDiskIsReported) {
   EXPECT_NE(status.message().find("/dev/full"), std::string::npos) << status;
   EXPECT_NE(status.message().find("1 frames"), std::string::npos) << status;
   EXPECT_EQ(file->Close(), status);
+}
+
+TEST_F(CaptureTest, AFileSizeLimitIsReported) {
+  rlimit former{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &former), 0);
+  const rlimit limit{.rlim_cur = 4096, .rlim_max = former.rlim_max};
+  auto file = Open(path_);
+  Capture capture(&link_, file->AddInterface("net_x0", kMac));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  rte_mbuf* frame = FrameForTest(Bytes(4334, 1));
+  const uint16_t sent = capture.Send(&frame, 1, 1);
+  const absl::Status status = file->Close();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &former), 0);
+  EXPECT_EQ(sent, 1);
+  EXPECT_NE(status.message().find("File too large"), std::string::npos) << status;
+}
+
+// A capture into a FIFO that the test reads.
+class CaptureIntoPipeTest : public CaptureTest {
+ protected:
+  void SetUp() override {
+    CaptureTest::SetUp();
+    std::filesystem::remove(path_);
+    ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+    reader_ = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ASSERT_GE(reader_, 0);
+    file_ = Open(path_);
+    ASSERT_NE(file_, nullptr);
+    capture_.emplace(&link_, file_->AddInterface("net_x0", kMac));
+  }
+  void TearDown() override {
+    CloseReader();
+    file_.reset();
+    std::filesystem::remove(path_);
+    CaptureTest::TearDown();
+  }
+  void CloseReader() {
+    if (reader_ >= 0) close(reader_);
+    reader_ = -1;
+  }
+  void Send(int frames) {
+    for (int i = 0; i < frames; ++i) {
+      rte_mbuf* frame = FrameForTest(Bytes(4000, 1));
+      ASSERT_EQ(capture_->Send(&frame, 1, 1), 1);
+    }
+  }
+
+  int reader_ = -1;
+  std::unique_ptr<CaptureFile> file_;
+  std::optional<Capture> capture_;
+};
+
+TEST_F(CaptureIntoPipeTest, AReaderThatHasClosedItIsReported) {
+  CloseReader();
+  Send(1);
+  const absl::Status status = file_->Close();
+  EXPECT_NE(status.message().find("Broken pipe"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("1 frames"), std::string::npos) << status;
+}
+
+TEST_F(CaptureIntoPipeTest, TheEndDoesNotWaitForAReaderThatTakesNothing) {
+  Send(100);  // more than a pipe holds
+  const absl::Status status = file_->Close();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
 }
 
 TEST_F(CaptureTest, AFileThatCannotBeCreatedIsAnError) {
