@@ -176,6 +176,10 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
     absl::StatusOr<std::unique_ptr<io::CaptureFile>> capture =
         io::CaptureFile::Open(settings->capture, &engine::DeviceEpochNs, StartWithoutSignals);
     if (!capture.ok()) return capture.status();
+    if ((*capture)->path() != settings->capture) {
+      std::fprintf(stderr, "pollux: another process writes %s; this one captures into %s\n",
+                   settings->capture.c_str(), (*capture)->path().c_str());
+    }
     opened->capture_ = settings->device.capture = *std::move(capture);
   }
   settings->device.start_thread = StartWithoutSignals;

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,16 +36,46 @@ void BlockSignalsOfWrite() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
+// AlreadyExists, and the file is unchanged, while another process writes to it.
+absl::StatusOr<int> OpenAlone(const std::string& path) {
+  const std::string name = absl::StrCat("capture ", path);
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0) return absl::ErrnoToStatus(errno, name);
+  struct stat status {};
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+    // Children that the process forks do not inherit this kind of lock. A file system without locks
+    // has other errors.
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    if (fcntl(file, F_SETLK, &lock) != 0 && (errno == EAGAIN || errno == EACCES)) {
+      close(file);
+      return absl::AlreadyExistsError(absl::StrCat(name, ": another process writes it"));
+    }
+    if (ftruncate(file, 0) != 0) {
+      const int error = errno;
+      close(file);
+      return absl::ErrnoToStatus(error, name);
+    }
+  }
+  // For Flush(). open() itself must wait for the reader of a FIFO.
+  fcntl(file, F_SETFL, O_NONBLOCK);
+  return file;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CaptureFile>> CaptureFile::Open(const std::string& path,
                                                                EpochNs epoch_ns,
                                                                const StartThread& start) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("capture ", path));
-  // For Flush(). open() itself must wait for the reader of a FIFO.
-  fcntl(file, F_SETFL, O_NONBLOCK);
-  return std::unique_ptr<CaptureFile>(new CaptureFile(path, file, std::move(epoch_ns), start));
+  std::string name = path;
+  absl::StatusOr<int> file = OpenAlone(name);
+  if (absl::IsAlreadyExists(file.status())) {
+    absl::StrAppend(&name, ".", getpid());
+    file = OpenAlone(name);
+  }
+  if (!file.ok()) return file.status();
+  return std::unique_ptr<CaptureFile>(new CaptureFile(name, *file, std::move(epoch_ns), start));
 }
 
 CaptureFile::CaptureFile(std::string path, int file, EpochNs epoch_ns, const StartThread& start)

@@ -27,16 +27,20 @@ class CaptureFile {
   using StartThread = std::function<std::thread(std::function<void()> run)>;
   using EpochNs = std::function<uint64_t()>;
 
-  // Creates or truncates the file. `epoch_ns` returns what must now be added to a worker's `now_ns`
-  // to get the time in nanoseconds since 1970; the writing thread calls it repeatedly, so that the
-  // times follow the system's clock. `start` starts that thread; null: std::thread does. Errors
-  // name the file: NotFound, PermissionDenied and the like.
+  // Creates or truncates the file at `path`. While another process writes a capture there, path()
+  // is `path` with "." and this process's ID appended. `epoch_ns` returns what must now be added to
+  // a worker's `now_ns` to get the time in nanoseconds since 1970; the writing thread calls it
+  // repeatedly, so that the times follow the system's clock. `start` starts that thread; null:
+  // std::thread does. Errors name the file: NotFound, PermissionDenied and the like.
   static absl::StatusOr<std::unique_ptr<CaptureFile>> Open(const std::string& path,
                                                            EpochNs epoch_ns,
                                                            const StartThread& start = nullptr);
   ~CaptureFile();  // as Close(), ignoring its result
   CaptureFile(const CaptureFile&) = delete;
   CaptureFile& operator=(const CaptureFile&) = delete;
+
+  // The name of the file.
+  const std::string& path() const { return path_; }
 
   // Adds a port, whose frames are to be put into the returned ring. The ring is owned by this
   // object. May be called at any time before Close().

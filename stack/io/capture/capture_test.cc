@@ -5,6 +5,7 @@
 #include <pcap/pcap.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "stack/io/capture/capture_file.h"
 #include "stack/io/eal_for_test.h"
 
@@ -286,6 +288,49 @@ TEST_F(CaptureTest, FullDiskIsReported) {
   EXPECT_EQ(file->Close(), status);
 }
 
+TEST_F(CaptureTest, AFileThatAnotherProcessWritesIsLeftToIt) {
+  const std::string content = "what another process has written";
+  std::ofstream(path_) << content;
+  int ready[2], end[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(end, O_CLOEXEC), 0);
+  const pid_t other = fork();
+  ASSERT_GE(other, 0);
+  if (other == 0) {
+    close(end[1]);
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    const int file = open(path_.c_str(), O_WRONLY);
+    char byte = 0;
+    if (fcntl(file, F_SETLK, &lock) != 0 || write(ready[1], &byte, 1) != 1) _exit(1);
+    (void)!read(end[0], &byte, 1);
+    _exit(0);
+  }
+  char byte;
+  close(ready[1]);
+  EXPECT_EQ(read(ready[0], &byte, 1), 1);
+  auto file = Open(path_);
+  const std::string own = absl::StrCat(path_, ".", getpid());
+  EXPECT_EQ(file->path(), own);
+  Capture capture(&link_, file->AddInterface("net_x0", kMac));
+  rte_mbuf* frame = FrameForTest(Bytes(60, 1));
+  EXPECT_EQ(capture.Send(&frame, 1, 1), 1);
+  EXPECT_TRUE(file->Close().ok());
+  EXPECT_EQ(ReadBack(own).size(), 1u);
+  std::filesystem::remove(own);
+  EXPECT_EQ(std::filesystem::file_size(path_), content.size());
+
+  close(end[1]);
+  EXPECT_EQ(waitpid(other, nullptr, 0), other);
+  close(ready[0]);
+  close(end[0]);
+  file = Open(path_);
+  EXPECT_EQ(file->path(), path_);
+  EXPECT_TRUE(file->Close().ok());
+  EXPECT_EQ(Blocks(path_).size(), 1u) << "a capture replaces what was in the file";
+}
+
 TEST_F(CaptureTest, AFileSizeLimitIsReported) {
   rlimit former{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &former), 0);
@@ -306,18 +351,18 @@ class CaptureIntoPipeTest : public CaptureTest {
  protected:
   void SetUp() override {
     CaptureTest::SetUp();
-    std::filesystem::remove(path_);
-    ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
-    reader_ = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    std::filesystem::remove(pipe_);
+    ASSERT_EQ(mkfifo(pipe_.c_str(), 0600), 0);
+    reader_ = open(pipe_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     ASSERT_GE(reader_, 0);
-    file_ = Open(path_);
+    file_ = Open(pipe_);
     ASSERT_NE(file_, nullptr);
     capture_.emplace(&link_, file_->AddInterface("net_x0", kMac));
   }
   void TearDown() override {
     CloseReader();
     file_.reset();
-    std::filesystem::remove(path_);
+    std::filesystem::remove(pipe_);
     CaptureTest::TearDown();
   }
   void CloseReader() {
@@ -331,6 +376,7 @@ class CaptureIntoPipeTest : public CaptureTest {
     }
   }
 
+  const std::string pipe_ = testing::TempDir() + "/capture.pipe";
   int reader_ = -1;
   std::unique_ptr<CaptureFile> file_;
   std::optional<Capture> capture_;
