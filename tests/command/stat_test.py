@@ -1,5 +1,6 @@
 """Tests pollux stat and pollux connections with running, stopped and killed processes."""
 
+import contextlib
 import glob
 import json
 import os
@@ -61,6 +62,36 @@ class StatTest(CommandTest):
         self.assertIn(f"pollux-{server.process.pid} does not answer", shown.stderr)
         self.assertIn(f"process {other.process.pid}", shown.stdout)
         server.process.send_signal(signal.SIGCONT)
+
+    def test_a_stopped_process_with_a_name_of_its_own_is_reported(self):
+        server = self.serve("--file-prefix", "own-name")
+        server.process.send_signal(signal.SIGSTOP)
+        # The socket accepts two queries. From then on the process ID of its owner is unknown.
+        for _ in range(3):
+            self.assert_one_line(self.finish(Host(), "stat", "--pid", str(server.process.pid)), 1,
+                                 "own-name", "does not answer")
+        server.process.send_signal(signal.SIGCONT)
+
+    def test_a_process_with_too_many_clients_is_reported(self):
+        server = self.serve()
+        self.answered("stat")
+        (path,) = glob.glob(f"{self.directory}/dpdk/pollux-{server.process.pid}/*.v2")
+        with contextlib.ExitStack() as stack:
+            clients = []
+
+            def has_ten():
+                client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                client.connect(path)
+                # DPDK may not have noticed yet that the client of stat has gone.
+                if client.recv(1024):
+                    clients.append(client)
+                return len(clients) == 10
+
+            wait_for("ten clients", has_ten)
+            self.assert_one_line(self.finish(Host(), "stat"), 1,
+                                 f"process {server.process.pid}", "accepts no more")
+        self.answered("stat")
+        self.assertEqual(server.interrupt(), 0, server.stderr)
 
     def test_an_interrupted_query_is_not_an_error(self):
         server = self.serve()
