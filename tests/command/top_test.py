@@ -2,12 +2,15 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import pty
 import re
+import socket
 import struct
 import subprocess
 import termios
+import threading
 import time
 
 from tests.command.harness import (CLIENT, POLLUX, SERVER, TIMEOUT_S, CommandTest, Host,
@@ -60,6 +63,41 @@ class Terminal:
         os.close(self.slave)
 
 
+class SlowProcess:
+    """A process without connections that takes its time for every answer of its telemetry."""
+
+    def __init__(self, directory):
+        runtime = directory / "dpdk" / "slow"
+        runtime.mkdir(mode=0o700, parents=True)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(str(runtime / "dpdk_telemetry.v2"))
+        self.listener.listen(1)
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):  # close() ends it
+            while True:
+                client, _ = self.listener.accept()
+                with client:
+                    self.answer(client)
+
+    @staticmethod
+    def answer(client):
+        client.send(json.dumps({"version": "DPDK", "pid": os.getpid(),
+                                "max_output_len": 16384}).encode())
+        with contextlib.suppress(ConnectionError):
+            while asked := client.recv(1024).decode():
+                time.sleep(0.06)
+                answer = {"0/1": "wire"} if asked == "/pollux/workers" else None
+                client.send(json.dumps({asked.split(",")[0]: answer}).encode())
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
+
+
 class TopTest(CommandTest):
     def place(self, role):
         return ("--port", f"net_memif0,role={role},socket={self.directory}/m", "--address",
@@ -74,8 +112,8 @@ class TopTest(CommandTest):
         server.wait_for_line(" connected")
         return server, client
 
-    def terminal(self, *arguments, rows=30, columns=120):
-        made = Terminal(("top", "-d", "0.3", *arguments), self.directory, rows, columns)
+    def terminal(self, *arguments, interval="0.3", rows=30, columns=120):
+        made = Terminal(("top", "-d", interval, *arguments), self.directory, rows, columns)
         self.addCleanup(made.close)
         return made
 
@@ -187,6 +225,16 @@ class TopTest(CommandTest):
         (client if pid == str(client.process.pid) else server).interrupt()
         lines = terminal.screen(lambda lines: lines[0].endswith("; it has ended"))
         self.assertGreater(packets(lines), 0)
+        terminal.press("q")
+        self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
+
+    def test_keys_work_if_answers_take_longer_than_the_interval(self):
+        slow = SlowProcess(self.directory)
+        self.addCleanup(slow.close)
+        terminal = self.terminal(interval="0.1")
+        terminal.screen(lambda lines: lines[0].startswith("pollux top: 1 process,"))
+        terminal.press("n")
+        terminal.screen(lambda lines: lines[0].endswith("by peer"))
         terminal.press("q")
         self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
 

@@ -124,17 +124,19 @@ class Top {
     uint64_t shown = 1;
     while (status.ok() && !quit_ && !Interrupted()) {
       status = Draw();
-      const auto left =
+      const auto left = std::max<Clock::duration>(
           looked_at_ + std::chrono::milliseconds(static_cast<int64_t>(options_.interval_s * 1000)) -
-          Clock::now();
-      if (left <= Clock::duration::zero()) {
-        if (shown++ == options_.count && options_.count != 0) break;
-        error_ = std::string(Next().message());
-        continue;
-      }
+              Clock::now(),
+          Clock::duration::zero());
+      // Keys have priority over the next sample, which may take longer than the interval.
       pollfd keys{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
       const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-      if (poll(&keys, 1, static_cast<int>(ms)) == 1) Keys();
+      if (poll(&keys, 1, static_cast<int>(ms)) == 1) {
+        Keys();
+      } else if (left == Clock::duration::zero()) {
+        if (shown++ == options_.count && options_.count != 0) break;
+        error_ = std::string(Next().message());
+      }
     }
     return status;
   }
@@ -142,8 +144,9 @@ class Top {
  private:
   absl::Status Next() {
     absl::StatusOr<Sample> sample = TakeSample(options_.processes);
-    looked_at_ = sample.ok() ? sample->at : Clock::now();
     if (is_recorder_shown_) UpdateRecorder();
+    // Workers get a pause of an interval, however long their answers took.
+    looked_at_ = Clock::now();
     if (!sample.ok()) return sample.status();
     before_ = std::exchange(now_, *std::move(sample));
     return absl::OkStatus();
@@ -316,7 +319,7 @@ class Top {
 
   TopOptions options_;
   Sample before_, now_;
-  Clock::time_point looked_at_;  // later than now_.at if that look failed
+  Clock::time_point looked_at_;  // when the last look ended
   std::string error_;            // why there is no newer sample
   std::optional<TopConnection> selected_;
   bool is_recorder_shown_ = false;  // of selected_
