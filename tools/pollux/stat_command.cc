@@ -1,7 +1,6 @@
 // pollux stat and pollux connections: what running processes tell of themselves.
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +17,6 @@ namespace pollux::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Clock = std::chrono::steady_clock;
 
 struct StatOptions {
   ProcessChoice choice;
@@ -64,7 +62,7 @@ absl::StatusOr<Json> All(const StatOptions& stat, Gather gather) {
   return all;
 }
 
-std::string Watched(const StatOptions& stat, const Json& now, const Json& before, double seconds) {
+std::string Watched(const StatOptions& stat, const Json& now, const Json& before) {
   std::string text;
   for (const Json& process : now["processes"]) {
     const Json* known = nullptr;
@@ -73,7 +71,7 @@ std::string Watched(const StatOptions& stat, const Json& now, const Json& before
         if (one["pid"] == process["pid"]) known = &one;
       }
     }
-    absl::StrAppend(&text, text.empty() ? "" : "\n", StatText(process, stat.all, known, seconds));
+    absl::StrAppend(&text, text.empty() ? "" : "\n", StatText(process, stat.all, known));
   }
   return text;
 }
@@ -83,19 +81,15 @@ absl::Status Stat(const StatOptions& stat) {
   const bool is_screen = stat.watch && isatty(STDOUT_FILENO) != 0;
   const char* beginning = is_screen ? "\033[H\033[2J" : "";
   Json before;
-  Clock::time_point then;
   for (;;) {
     absl::StatusOr<Json> now = All(stat, [](TelemetryClient& one) { return GatherStat(one); });
     if (!now.ok()) return now.status();
-    const Clock::time_point at = Clock::now();
-    const double seconds = std::chrono::duration<double>(at - then).count();
-    absl::Status printed =
-        stat.json ? PrintJson(*now)
-                  : PrintOut(absl::StrCat(beginning, Watched(stat, *now, before, seconds)));
+    absl::Status printed = stat.json
+                               ? PrintJson(*now)
+                               : PrintOut(absl::StrCat(beginning, Watched(stat, *now, before)));
     if (!printed.ok() || !stat.watch) return printed;
     if (!is_screen) beginning = "\n";
     before = *std::move(now);
-    then = at;
     SleepUntilInterrupted(static_cast<int>(stat.interval_s * 1000));
     if (Interrupted()) return absl::OkStatus();
   }

@@ -39,17 +39,11 @@ struct TopOptions {
   bool batch = false;
 };
 
-// All that the tables need, of one time.
-struct Sample {
-  Json json;
-  Clock::time_point at;
-};
-
-// A process that ends in the midst is left out.
-absl::StatusOr<Sample> TakeSample(const ProcessChoice& choice) {
+// All that the tables need: {"processes": [...]}. A process that ends in the midst is left out.
+absl::StatusOr<Json> TakeSample(const ProcessChoice& choice) {
   auto processes = FindProcesses(choice);
   if (!processes.ok()) return processes.status();
-  Sample sample{.json = {{"processes", Json::array()}}, .at = Clock::now()};
+  Json sample = {{"processes", Json::array()}};
   for (const auto& process : processes->answering) {
     absl::StatusOr<Json> stat = GatherStat(*process, /*queue_pairs=*/false);
     if (absl::IsCancelled(stat.status())) return stat.status();
@@ -58,7 +52,7 @@ absl::StatusOr<Sample> TakeSample(const ProcessChoice& choice) {
     if (absl::IsCancelled(connections.status())) return connections.status();
     if (!connections.ok()) continue;
     (*stat)["connections"] = std::move((*connections)["connections"]);
-    sample.json["processes"].push_back(*std::move(stat));
+    sample["processes"].push_back(*std::move(stat));
   }
   return sample;
 }
@@ -143,7 +137,7 @@ class Top {
 
  private:
   absl::Status Next() {
-    absl::StatusOr<Sample> sample = TakeSample(options_.processes);
+    absl::StatusOr<Json> sample = TakeSample(options_.processes);
     if (is_recorder_shown_) UpdateRecorder();
     // Workers get a pause of an interval, however long their answers took.
     looked_at_ = Clock::now();
@@ -152,10 +146,7 @@ class Top {
     return absl::OkStatus();
   }
 
-  TopTables Tables() const {
-    const double seconds = std::chrono::duration<double>(now_.at - before_.at).count();
-    return MakeTopTables(now_.json, before_.json, seconds, options_.choice);
-  }
+  TopTables Tables() const { return MakeTopTables(now_, before_, options_.choice); }
 
   // Of the selected connection. Keeps the last lines of one that has ended.
   void UpdateRecorder() {
@@ -165,7 +156,7 @@ class Top {
   }
 
   std::string Title() const {
-    const size_t processes = now_.json.is_object() ? now_.json["processes"].size() : 0;
+    const size_t processes = now_.is_object() ? now_["processes"].size() : 0;
     std::string title = absl::StrFormat("pollux top: %u process%s, every %g s, by %s", processes,
                                         processes == 1 ? "" : "es", options_.interval_s,
                                         TopSortName(options_.choice.sort));
@@ -318,7 +309,7 @@ class Top {
   }
 
   TopOptions options_;
-  Sample before_, now_;
+  Json before_, now_;
   Clock::time_point looked_at_;  // when the last look ended
   std::string error_;            // why there is no newer sample
   std::optional<TopConnection> selected_;
