@@ -184,28 +184,39 @@ class StatTest(CommandTest):
         # The files of both processes are removed at their end.
         self.assertEqual(glob.glob(f"{self.directory}/dpdk/*"), [])
 
+    def watch_for(self, beginning, *options):
+        """Returns a watch that has printed two whole reports and a part of a third, each with a
+        line that begins so."""
+
+        def watched():
+            watch = self.start(Host(), "stat", "--watch", *options)
+            wait_for("reports", lambda: f"\n{watch.stdout}".count(f"\n{beginning}") >= 3
+                     or watch.process.poll() is not None)
+            # None if the first query got no answer.
+            return watch if watch.process.poll() is None else None
+
+        return wait_for("answers", watched)
+
+    def test_watch_goes_on_after_a_missed_answer(self):
+        server = self.serve()
+        empty = '{"processes":[]}\n'
+        watch = self.watch_for('{"processes":[{', "--json")
+        server.process.send_signal(signal.SIGSTOP)
+        wait_for("a report without processes", lambda: empty in watch.stdout)
+        server.process.send_signal(signal.SIGCONT)
+        wait_for("an answer", lambda: "pid" in watch.stdout.rpartition(empty)[2])
+        self.assertIn("does not answer", watch.stderr)
+        self.assertEqual(watch.interrupt(), 0, watch.stderr)
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
     def test_watch_repeats_with_later_samples(self):
         server = self.serve()
-
-        def watch_for(beginning, *options):
-            """Returns a watch that has printed two whole reports and a part of a third, each with a
-            line that begins so."""
-
-            def watched():
-                watch = self.start(Host(), "stat", "--watch", *options)
-                wait_for("reports", lambda: f"\n{watch.stdout}".count(f"\n{beginning}") >= 3
-                         or watch.process.poll() is not None)
-                # None if it ended for lack of an answer.
-                return watch if watch.process.poll() is None else None
-
-            return wait_for("answers", watched)
-
-        watch = watch_for("{", "--json")
+        watch = self.watch_for('{"processes":[{', "--json")
         first, second = (json.loads(line)["processes"][0]["workers"][0]["core"]["now_ns"]
                          for line in watch.stdout.splitlines()[:2])
         self.assertGreater(second, first)
         self.assertEqual(watch.interrupt(), 0, watch.stderr)
-        text = watch_for(f"process {server.process.pid}")
+        text = self.watch_for(f"process {server.process.pid}")
         self.assertNotIn("\033", text.stdout)  # no terminal
         self.assertEqual(text.interrupt(), 0, text.stderr)
         self.assertEqual(server.interrupt(), 0, server.stderr)

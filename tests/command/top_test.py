@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -154,6 +155,23 @@ class TopTest(CommandTest):
         self.assertIn("1 process, every 0.3 s, by rate, only no such text", run.stdout)
         self.assertNotIn("ESTABLISHED", run.stdout)
         self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_batch_mode_goes_on_after_a_missed_answer(self):
+        server, _ = self.busy()
+
+        def printing():
+            run = self.start(Host(), "top", "-b", "-d", "0.3", "--file-prefix", "the-server")
+            wait_for("a table", lambda: "1 process," in run.stdout
+                     or run.process.poll() is not None)
+            return run if run.process.poll() is None else None
+
+        run = wait_for("an answer", printing)
+        server.process.send_signal(signal.SIGSTOP)
+        wait_for("an error", lambda: "does not answer" in run.stderr)
+        printed = run.stdout.count("1 process,")
+        server.process.send_signal(signal.SIGCONT)
+        wait_for("another table", lambda: run.stdout.count("1 process,") > printed)
+        self.assertEqual(run.interrupt(), 0, run.stderr)
 
     def test_keys_change_the_screen(self):
         _, client = self.busy()

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -81,15 +83,22 @@ absl::Status Stat(const StatOptions& stat) {
   const bool is_screen = stat.watch && isatty(STDOUT_FILENO) != 0;
   const char* beginning = is_screen ? "\033[H\033[2J" : "";
   Json before;
-  for (;;) {
+  std::string error;  // why the last look failed
+  for (bool is_first = true;; is_first = false) {
     absl::StatusOr<Json> now = All(stat, [](TelemetryClient& one) { return GatherStat(one); });
-    if (!now.ok()) return now.status();
-    absl::Status printed = stat.json
-                               ? PrintJson(*now)
-                               : PrintOut(absl::StrCat(beginning, Watched(stat, *now, before)));
+    if (!now.ok() && (is_first || absl::IsCancelled(now.status()))) return now.status();
+    // A process that restarts or lacks a CPU is what --watch is to show.
+    if (!now.ok() && now.status().message() != error) Fail("stat", now.status());
+    error = std::string(now.status().message());
+    absl::Status printed;
+    if (stat.json) {
+      printed = PrintJson(now.ok() ? *now : Json{{"processes", Json::array()}});
+    } else if (now.ok()) {
+      printed = PrintOut(absl::StrCat(beginning, Watched(stat, *now, before)));
+      if (!is_screen) beginning = "\n";
+    }
     if (!printed.ok() || !stat.watch) return printed;
-    if (!is_screen) beginning = "\n";
-    before = *std::move(now);
+    if (now.ok()) before = *std::move(now);
     SleepUntilInterrupted(static_cast<int>(stat.interval_s * 1000));
     if (Interrupted()) return absl::OkStatus();
   }
@@ -132,7 +141,8 @@ int StatCommand(int argc, char** argv) {
   options.Switch("all", "also counters at zero", &stat.all);
   options.Switch("watch",
                  "repeat, with the growth of each counter per second;\n"
-                 "with --json one object per line",
+                 "with --json one object per line. Continues if no\n"
+                 "process answers any more",
                  &stat.watch);
   options.Number("interval", "seconds between two reports of --watch (1)", 1, 86'400,
                  &stat.interval_s);

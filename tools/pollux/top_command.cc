@@ -79,16 +79,24 @@ class Top {
   // Without a terminal: whole tables, one below the other.
   absl::Status RunBatch() {
     if (absl::Status status = Next(); !status.ok()) return status;
-    for (uint64_t shown = 0; options_.count == 0 || shown < options_.count; ++shown) {
+    const char* separator = "";
+    for (uint64_t taken = 1;; ++taken) {
       SleepUntilInterrupted(static_cast<int>(options_.interval_s * 1000));
       if (Interrupted()) break;
-      if (absl::Status status = Next(); !status.ok()) return status;
+      const absl::Status status = Next();
+      const bool is_last = taken == options_.count;
+      if (!status.ok() && (is_last || absl::IsCancelled(status))) return status;
+      // A process that restarts or lacks a CPU is what a log of these tables is to show.
+      if (!status.ok() && status.message() != error_) Fail("top", status);
+      error_ = std::string(status.message());
+      if (!status.ok()) continue;
       TopTables tables = Tables();
       std::vector<std::string>& lines = tables.head;
       lines.insert(lines.end(), tables.rows.begin(), tables.rows.end());
-      absl::Status printed = PrintOut(
-          absl::StrCat(shown == 0 ? "" : "\n", Title(), "\n", absl::StrJoin(lines, "\n"), "\n"));
-      if (!printed.ok()) return printed;
+      absl::Status printed =
+          PrintOut(absl::StrCat(separator, Title(), "\n", absl::StrJoin(lines, "\n"), "\n"));
+      if (!printed.ok() || is_last) return printed;
+      separator = "\n";
     }
     return absl::OkStatus();
   }
