@@ -256,6 +256,22 @@ class TopTest(CommandTest):
         terminal.press("q")
         self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
 
+    def test_an_unknown_width_is_80_columns(self):
+        self.busy()
+        terminal = self.terminal(columns=0)
+        lines = terminal.screen(lambda lines: lines[0].startswith("pollux top:"))
+        self.assertEqual(max(len(line) for line in lines), 80)
+
+    def test_the_quit_character_does_not_leave_the_shell_on_the_screen(self):
+        self.busy()
+        terminal = self.terminal()
+        terminal.screen(lambda lines: lines[0].startswith("pollux top:"))
+        terminal.press("\x1cn")
+        terminal.screen(lambda lines: lines[0].endswith("by peer"))
+        terminal.press("q")
+        self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
+        self.assertEqual(termios.tcgetattr(terminal.slave), terminal.modes)
+
     def test_an_interrupt_restores_the_terminal(self):
         self.busy()
         terminal = self.terminal()

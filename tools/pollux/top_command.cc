@@ -115,7 +115,8 @@ class Top {
     sigaction(SIGWINCH, &resized, nullptr);
     termios raw = before;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // it would leave the shell on this screen
+    // Ctrl-Z and Ctrl-\ would leave the shell on this screen.
+    raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE;
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     // Another screen without a cursor; the shell's comes back at the end.
     absl::Status status = PrintOut("\033[?1049h\033[?25l");
@@ -176,10 +177,10 @@ class Top {
 
   absl::Status Draw() const {
     winsize size{};
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) {
-      size.ws_row = 24;
-      size.ws_col = 80;
-    }
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    // A serial console does not know its size, or only the half that was set by stty.
+    if (size.ws_row == 0) size.ws_row = 24;
+    if (size.ws_col == 0) size.ws_col = 80;
     const std::vector<std::string> lines = is_recorder_shown_
                                                ? RecorderLines(size.ws_row, size.ws_col)
                                                : TableLines(size.ws_row, size.ws_col);
