@@ -176,8 +176,12 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
   }
   if (!settings->capture.empty()) {
     absl::StatusOr<std::unique_ptr<io::CaptureFile>> capture =
-        io::CaptureFile::Open(settings->capture, engine::DeviceEpochNs(), StartWithoutSignals);
+        io::CaptureFile::Open(settings->capture, &engine::DeviceEpochNs, StartWithoutSignals);
     if (!capture.ok()) return capture.status();
+    if ((*capture)->path() != settings->capture) {
+      std::fprintf(stderr, "pollux: another process writes %s; this one captures into %s\n",
+                   settings->capture.c_str(), (*capture)->path().c_str());
+    }
     opened->capture_ = settings->device.capture = *std::move(capture);
   }
   settings->device.start_thread = StartWithoutSignals;

@@ -64,6 +64,34 @@ class CaptureTest(CommandTest):
         for mad in ("0x0010", "0x0016"):
             self.assertGreaterEqual(counts[f"mad.{mad}"], 2)
 
+    def test_two_processes_with_one_file_name_have_two_files(self):
+        path = self.directory / "c.pcapng"
+        first = self.start(Host(), "demo", "--calls", "1000000000", "--capture", path)
+        first.wait_for_line("inline thresholds")
+        second = self.finish(Host(), "demo", "--json", "--calls", "10", "--capture", path)
+        self.assertEqual(second.process.returncode, 0, second.stderr)
+        own = pathlib.Path(f"{path}.{second.process.pid}")
+        self.assertIn(f"another process writes {path}; this one captures into {own}",
+                      second.stderr)
+        self.assertEqual(first.interrupt(), 1)
+        for capture in (path, own):
+            self.assertGreaterEqual(self.checked(capture)["mad.0x0010"], 2)
+
+    def test_a_server_outlives_the_reader_of_its_capture(self):
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        # Its reader takes nothing of the first transfer, which is longer than a pipe.
+        server, _ = self.serve_and_put(server_capture=pipe)
+        os.close(reader)
+        listed = self.finish(Host(), "ls", "--port",
+                             f"net_memif0,role=client,socket={self.directory}/m", "--address",
+                             f"{CLIENT}/24", SERVER)
+        self.assertEqual(listed.process.returncode, 0, listed.stderr)
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+        self.assertIn(f"capture {pipe} is incomplete", server.stderr)
+        self.assertIn("Broken pipe", server.stderr)
+
     def test_full_disk_is_reported(self):
         if not pathlib.Path("/dev/full").exists():
             self.skipTest("needs /dev/full")

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -335,6 +336,23 @@ class DeviceTest(RunTest):
             self.assertTrue(self.client_host.shell(f"ip link {command}"))
             wait_for(event, lambda event=event: f"IBV_EVENT_{event} " in watch.stdout)
         self.assertEqual(watch.stdout.count("event_type"), 4, watch.stdout)
+
+    def test_programs_with_one_capture_file_have_a_file_each(self):
+        if shutil.which("ibv_asyncwatch") is None:
+            self.skipTest("needs the command ibv_asyncwatch")
+        file = self.directory / "run.pcapng"
+        options = ("--capture", file)
+        watch = self.run_program(self.server_host, "stdbuf", "-oL", "ibv_asyncwatch",
+                                 options=options)
+        wait_for("a watch", lambda: "async event FD" in watch.stdout)
+        written = file.stat().st_size
+        other = self.run_program(self.server_host, "ibv_devinfo", options=options)
+        self.assertEqual(other.wait(), 0, other.stderr)
+        (own,) = re.findall(f"another process writes {file}; this one captures into (.*)",
+                            other.stderr)
+        self.assertRegex(own, f"^{re.escape(str(file))}[.][0-9]+$")
+        self.assertGreater(pathlib.Path(own).stat().st_size, 0)
+        self.assertGreaterEqual(file.stat().st_size, written)
 
     def test_rc_without_a_gid_is_an_error(self):
         server = self.start_server("ibv_rc_pingpong")

@@ -1,5 +1,6 @@
 """Tests pollux stat and pollux connections with running, stopped and killed processes."""
 
+import contextlib
 import glob
 import json
 import os
@@ -61,6 +62,36 @@ class StatTest(CommandTest):
         self.assertIn(f"pollux-{server.process.pid} does not answer", shown.stderr)
         self.assertIn(f"process {other.process.pid}", shown.stdout)
         server.process.send_signal(signal.SIGCONT)
+
+    def test_a_stopped_process_with_a_name_of_its_own_is_reported(self):
+        server = self.serve("--file-prefix", "own-name")
+        server.process.send_signal(signal.SIGSTOP)
+        # The socket accepts two queries. From then on the process ID of its owner is unknown.
+        for _ in range(3):
+            self.assert_one_line(self.finish(Host(), "stat", "--pid", str(server.process.pid)), 1,
+                                 "own-name", "does not answer")
+        server.process.send_signal(signal.SIGCONT)
+
+    def test_a_process_with_too_many_clients_is_reported(self):
+        server = self.serve()
+        self.answered("stat")
+        (path,) = glob.glob(f"{self.directory}/dpdk/pollux-{server.process.pid}/*.v2")
+        with contextlib.ExitStack() as stack:
+            clients = []
+
+            def has_ten():
+                client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                client.connect(path)
+                # DPDK may not have noticed yet that the client of stat has gone.
+                if client.recv(1024):
+                    clients.append(client)
+                return len(clients) == 10
+
+            wait_for("ten clients", has_ten)
+            self.assert_one_line(self.finish(Host(), "stat"), 1,
+                                 f"process {server.process.pid}", "accepts no more")
+        self.answered("stat")
+        self.assertEqual(server.interrupt(), 0, server.stderr)
 
     def test_an_interrupted_query_is_not_an_error(self):
         server = self.serve()
@@ -153,28 +184,39 @@ class StatTest(CommandTest):
         # The files of both processes are removed at their end.
         self.assertEqual(glob.glob(f"{self.directory}/dpdk/*"), [])
 
+    def watch_for(self, beginning, *options):
+        """Returns a watch that has printed two whole reports and a part of a third, each with a
+        line that begins so."""
+
+        def watched():
+            watch = self.start(Host(), "stat", "--watch", *options)
+            wait_for("reports", lambda: f"\n{watch.stdout}".count(f"\n{beginning}") >= 3
+                     or watch.process.poll() is not None)
+            # None if the first query got no answer.
+            return watch if watch.process.poll() is None else None
+
+        return wait_for("answers", watched)
+
+    def test_watch_goes_on_after_a_missed_answer(self):
+        server = self.serve()
+        empty = '{"processes":[]}\n'
+        watch = self.watch_for('{"processes":[{', "--json")
+        server.process.send_signal(signal.SIGSTOP)
+        wait_for("a report without processes", lambda: empty in watch.stdout)
+        server.process.send_signal(signal.SIGCONT)
+        wait_for("an answer", lambda: "pid" in watch.stdout.rpartition(empty)[2])
+        self.assertIn("does not answer", watch.stderr)
+        self.assertEqual(watch.interrupt(), 0, watch.stderr)
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
     def test_watch_repeats_with_later_samples(self):
         server = self.serve()
-
-        def watch_for(beginning, *options):
-            """Returns a watch that has printed two whole reports and a part of a third, each with a
-            line that begins so."""
-
-            def watched():
-                watch = self.start(Host(), "stat", "--watch", *options)
-                wait_for("reports", lambda: f"\n{watch.stdout}".count(f"\n{beginning}") >= 3
-                         or watch.process.poll() is not None)
-                # None if it ended for lack of an answer.
-                return watch if watch.process.poll() is None else None
-
-            return wait_for("answers", watched)
-
-        watch = watch_for("{", "--json")
+        watch = self.watch_for('{"processes":[{', "--json")
         first, second = (json.loads(line)["processes"][0]["workers"][0]["core"]["now_ns"]
                          for line in watch.stdout.splitlines()[:2])
         self.assertGreater(second, first)
         self.assertEqual(watch.interrupt(), 0, watch.stderr)
-        text = watch_for(f"process {server.process.pid}")
+        text = self.watch_for(f"process {server.process.pid}")
         self.assertNotIn("\033", text.stdout)  # no terminal
         self.assertEqual(text.interrupt(), 0, text.stderr)
         self.assertEqual(server.interrupt(), 0, server.stderr)

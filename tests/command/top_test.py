@@ -2,12 +2,16 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import pty
 import re
+import signal
+import socket
 import struct
 import subprocess
 import termios
+import threading
 import time
 
 from tests.command.harness import (CLIENT, POLLUX, SERVER, TIMEOUT_S, CommandTest, Host,
@@ -60,6 +64,41 @@ class Terminal:
         os.close(self.slave)
 
 
+class SlowProcess:
+    """A process without connections that takes its time for every answer of its telemetry."""
+
+    def __init__(self, directory):
+        runtime = directory / "dpdk" / "slow"
+        runtime.mkdir(mode=0o700, parents=True)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(str(runtime / "dpdk_telemetry.v2"))
+        self.listener.listen(1)
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):  # close() ends it
+            while True:
+                client, _ = self.listener.accept()
+                with client:
+                    self.answer(client)
+
+    @staticmethod
+    def answer(client):
+        client.send(json.dumps({"version": "DPDK", "pid": os.getpid(),
+                                "max_output_len": 16384}).encode())
+        with contextlib.suppress(ConnectionError):
+            while asked := client.recv(1024).decode():
+                time.sleep(0.06)
+                answer = {"0/1": "wire"} if asked == "/pollux/workers" else None
+                client.send(json.dumps({asked.split(",")[0]: answer}).encode())
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
+
+
 class TopTest(CommandTest):
     def place(self, role):
         return ("--port", f"net_memif0,role={role},socket={self.directory}/m", "--address",
@@ -74,8 +113,8 @@ class TopTest(CommandTest):
         server.wait_for_line(" connected")
         return server, client
 
-    def terminal(self, *arguments, rows=30, columns=120):
-        made = Terminal(("top", "-d", "0.3", *arguments), self.directory, rows, columns)
+    def terminal(self, *arguments, interval="0.3", rows=30, columns=120):
+        made = Terminal(("top", "-d", interval, *arguments), self.directory, rows, columns)
         self.addCleanup(made.close)
         return made
 
@@ -116,6 +155,23 @@ class TopTest(CommandTest):
         self.assertIn("1 process, every 0.3 s, by rate, only no such text", run.stdout)
         self.assertNotIn("ESTABLISHED", run.stdout)
         self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_batch_mode_goes_on_after_a_missed_answer(self):
+        server, _ = self.busy()
+
+        def printing():
+            run = self.start(Host(), "top", "-b", "-d", "0.3", "--file-prefix", "the-server")
+            wait_for("a table", lambda: "1 process," in run.stdout
+                     or run.process.poll() is not None)
+            return run if run.process.poll() is None else None
+
+        run = wait_for("an answer", printing)
+        server.process.send_signal(signal.SIGSTOP)
+        wait_for("an error", lambda: "does not answer" in run.stderr)
+        printed = run.stdout.count("1 process,")
+        server.process.send_signal(signal.SIGCONT)
+        wait_for("another table", lambda: run.stdout.count("1 process,") > printed)
+        self.assertEqual(run.interrupt(), 0, run.stderr)
 
     def test_keys_change_the_screen(self):
         _, client = self.busy()
@@ -189,6 +245,32 @@ class TopTest(CommandTest):
         self.assertGreater(packets(lines), 0)
         terminal.press("q")
         self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
+
+    def test_keys_work_if_answers_take_longer_than_the_interval(self):
+        slow = SlowProcess(self.directory)
+        self.addCleanup(slow.close)
+        terminal = self.terminal(interval="0.1")
+        terminal.screen(lambda lines: lines[0].startswith("pollux top: 1 process,"))
+        terminal.press("n")
+        terminal.screen(lambda lines: lines[0].endswith("by peer"))
+        terminal.press("q")
+        self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
+
+    def test_an_unknown_width_is_80_columns(self):
+        self.busy()
+        terminal = self.terminal(columns=0)
+        lines = terminal.screen(lambda lines: lines[0].startswith("pollux top:"))
+        self.assertEqual(max(len(line) for line in lines), 80)
+
+    def test_the_quit_character_does_not_leave_the_shell_on_the_screen(self):
+        self.busy()
+        terminal = self.terminal()
+        terminal.screen(lambda lines: lines[0].startswith("pollux top:"))
+        terminal.press("\x1cn")
+        terminal.screen(lambda lines: lines[0].endswith("by peer"))
+        terminal.press("q")
+        self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
+        self.assertEqual(termios.tcgetattr(terminal.slave), terminal.modes)
 
     def test_an_interrupt_restores_the_terminal(self):
         self.busy()

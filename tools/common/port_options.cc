@@ -88,7 +88,8 @@ void DeclareWireOptions(Options& options, PortOptions* port) {
                  });
   options.Text("capture", "FILE",
                "write every frame on the wire into a pcapng file (without\n"
-               "outgoing frames that --impair drops)",
+               "outgoing frames that --impair drops). While another process\n"
+               "writes FILE, FILE.PID is used",
                &port->capture);
   options.Parsed("memory", "MIB",
                  "memory for packets and rings (128, or 64 plus 16 per core if\nthat is more)",
@@ -193,8 +194,13 @@ absl::Status StartEal(const engine::EalOptions& eal) {
 absl::StatusOr<std::shared_ptr<io::CaptureFile>> OpenCapture(const PortOptions& port) {
   if (port.capture.empty()) return nullptr;
   absl::StatusOr<std::unique_ptr<io::CaptureFile>> file =
-      io::CaptureFile::Open(port.capture, engine::DeviceEpochNs());
+      io::CaptureFile::Open(port.capture, &engine::DeviceEpochNs);
   if (!file.ok()) return file.status();
+  if ((*file)->path() != port.capture) {
+    WriteLog(LogLevel::kWarning, "port",
+             absl::StrCat("pollux: another process writes ", port.capture,
+                          "; this one captures into ", (*file)->path()));
+  }
   return std::shared_ptr<io::CaptureFile>(file->release(), [](io::CaptureFile* opened) {
     const absl::Status status = opened->Close();
     if (!status.ok()) {

@@ -48,8 +48,9 @@ void DeclareWireOptions(Options& options, PortOptions* port);
 // with the reason to standard error. Errors as engine::InitEal().
 absl::Status StartEal(const engine::EalOptions& eal);
 
-// Opens the file of --capture for DeviceOptions::capture; null without the option. The last release
-// of the pointer closes the file, and writes to standard error if frames are missing. Call it after
+// Opens the file of --capture for DeviceOptions::capture; null without the option. Writes one line
+// to standard error if the file has another name than that of the option. The last release of the
+// pointer closes the file, and writes to standard error if frames are missing. Call it after
 // engine::InitEal(). Errors as io::CaptureFile::Open().
 absl::StatusOr<std::shared_ptr<io::CaptureFile>> OpenCapture(const PortOptions& port);
 

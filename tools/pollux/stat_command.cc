@@ -1,9 +1,10 @@
 // pollux stat and pollux connections: what running processes tell of themselves.
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -18,7 +19,6 @@ namespace pollux::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Clock = std::chrono::steady_clock;
 
 struct StatOptions {
   ProcessChoice choice;
@@ -64,7 +64,7 @@ absl::StatusOr<Json> All(const StatOptions& stat, Gather gather) {
   return all;
 }
 
-std::string Watched(const StatOptions& stat, const Json& now, const Json& before, double seconds) {
+std::string Watched(const StatOptions& stat, const Json& now, const Json& before) {
   std::string text;
   for (const Json& process : now["processes"]) {
     const Json* known = nullptr;
@@ -73,7 +73,7 @@ std::string Watched(const StatOptions& stat, const Json& now, const Json& before
         if (one["pid"] == process["pid"]) known = &one;
       }
     }
-    absl::StrAppend(&text, text.empty() ? "" : "\n", StatText(process, stat.all, known, seconds));
+    absl::StrAppend(&text, text.empty() ? "" : "\n", StatText(process, stat.all, known));
   }
   return text;
 }
@@ -83,19 +83,22 @@ absl::Status Stat(const StatOptions& stat) {
   const bool is_screen = stat.watch && isatty(STDOUT_FILENO) != 0;
   const char* beginning = is_screen ? "\033[H\033[2J" : "";
   Json before;
-  Clock::time_point then;
-  for (;;) {
+  std::string error;  // why the last look failed
+  for (bool is_first = true;; is_first = false) {
     absl::StatusOr<Json> now = All(stat, [](TelemetryClient& one) { return GatherStat(one); });
-    if (!now.ok()) return now.status();
-    const Clock::time_point at = Clock::now();
-    const double seconds = std::chrono::duration<double>(at - then).count();
-    absl::Status printed =
-        stat.json ? PrintJson(*now)
-                  : PrintOut(absl::StrCat(beginning, Watched(stat, *now, before, seconds)));
+    if (!now.ok() && (is_first || absl::IsCancelled(now.status()))) return now.status();
+    // A process that restarts or lacks a CPU is what --watch is to show.
+    if (!now.ok() && now.status().message() != error) Fail("stat", now.status());
+    error = std::string(now.status().message());
+    absl::Status printed;
+    if (stat.json) {
+      printed = PrintJson(now.ok() ? *now : Json{{"processes", Json::array()}});
+    } else if (now.ok()) {
+      printed = PrintOut(absl::StrCat(beginning, Watched(stat, *now, before)));
+      if (!is_screen) beginning = "\n";
+    }
     if (!printed.ok() || !stat.watch) return printed;
-    if (!is_screen) beginning = "\n";
-    before = *std::move(now);
-    then = at;
+    if (now.ok()) before = *std::move(now);
     SleepUntilInterrupted(static_cast<int>(stat.interval_s * 1000));
     if (Interrupted()) return absl::OkStatus();
   }
@@ -138,7 +141,8 @@ int StatCommand(int argc, char** argv) {
   options.Switch("all", "also counters at zero", &stat.all);
   options.Switch("watch",
                  "repeat, with the growth of each counter per second;\n"
-                 "with --json one object per line",
+                 "with --json one object per line. Continues if no\n"
+                 "process answers any more",
                  &stat.watch);
   options.Number("interval", "seconds between two reports of --watch (1)", 1, 86'400,
                  &stat.interval_s);

@@ -39,17 +39,11 @@ struct TopOptions {
   bool batch = false;
 };
 
-// All that the tables need, of one time.
-struct Sample {
-  Json json;
-  Clock::time_point at;
-};
-
-// A process that ends in the midst is left out.
-absl::StatusOr<Sample> TakeSample(const ProcessChoice& choice) {
+// All that the tables need: {"processes": [...]}. A process that ends in the midst is left out.
+absl::StatusOr<Json> TakeSample(const ProcessChoice& choice) {
   auto processes = FindProcesses(choice);
   if (!processes.ok()) return processes.status();
-  Sample sample{.json = {{"processes", Json::array()}}, .at = Clock::now()};
+  Json sample = {{"processes", Json::array()}};
   for (const auto& process : processes->answering) {
     absl::StatusOr<Json> stat = GatherStat(*process, /*queue_pairs=*/false);
     if (absl::IsCancelled(stat.status())) return stat.status();
@@ -58,7 +52,7 @@ absl::StatusOr<Sample> TakeSample(const ProcessChoice& choice) {
     if (absl::IsCancelled(connections.status())) return connections.status();
     if (!connections.ok()) continue;
     (*stat)["connections"] = std::move((*connections)["connections"]);
-    sample.json["processes"].push_back(*std::move(stat));
+    sample["processes"].push_back(*std::move(stat));
   }
   return sample;
 }
@@ -85,16 +79,24 @@ class Top {
   // Without a terminal: whole tables, one below the other.
   absl::Status RunBatch() {
     if (absl::Status status = Next(); !status.ok()) return status;
-    for (uint64_t shown = 0; options_.count == 0 || shown < options_.count; ++shown) {
+    const char* separator = "";
+    for (uint64_t taken = 1;; ++taken) {
       SleepUntilInterrupted(static_cast<int>(options_.interval_s * 1000));
       if (Interrupted()) break;
-      if (absl::Status status = Next(); !status.ok()) return status;
+      const absl::Status status = Next();
+      const bool is_last = taken == options_.count;
+      if (!status.ok() && (is_last || absl::IsCancelled(status))) return status;
+      // A process that restarts or lacks a CPU is what a log of these tables is to show.
+      if (!status.ok() && status.message() != error_) Fail("top", status);
+      error_ = std::string(status.message());
+      if (!status.ok()) continue;
       TopTables tables = Tables();
       std::vector<std::string>& lines = tables.head;
       lines.insert(lines.end(), tables.rows.begin(), tables.rows.end());
-      absl::Status printed = PrintOut(
-          absl::StrCat(shown == 0 ? "" : "\n", Title(), "\n", absl::StrJoin(lines, "\n"), "\n"));
-      if (!printed.ok()) return printed;
+      absl::Status printed =
+          PrintOut(absl::StrCat(separator, Title(), "\n", absl::StrJoin(lines, "\n"), "\n"));
+      if (!printed.ok() || is_last) return printed;
+      separator = "\n";
     }
     return absl::OkStatus();
   }
@@ -113,7 +115,8 @@ class Top {
     sigaction(SIGWINCH, &resized, nullptr);
     termios raw = before;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // it would leave the shell on this screen
+    // Ctrl-Z and Ctrl-\ would leave the shell on this screen.
+    raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE;
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     // Another screen without a cursor; the shell's comes back at the end.
     absl::Status status = PrintOut("\033[?1049h\033[?25l");
@@ -124,35 +127,35 @@ class Top {
     uint64_t shown = 1;
     while (status.ok() && !quit_ && !Interrupted()) {
       status = Draw();
-      const auto left =
+      const auto left = std::max<Clock::duration>(
           looked_at_ + std::chrono::milliseconds(static_cast<int64_t>(options_.interval_s * 1000)) -
-          Clock::now();
-      if (left <= Clock::duration::zero()) {
-        if (shown++ == options_.count && options_.count != 0) break;
-        error_ = std::string(Next().message());
-        continue;
-      }
+              Clock::now(),
+          Clock::duration::zero());
+      // Keys have priority over the next sample, which may take longer than the interval.
       pollfd keys{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
       const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-      if (poll(&keys, 1, static_cast<int>(ms)) == 1) Keys();
+      if (poll(&keys, 1, static_cast<int>(ms)) == 1) {
+        Keys();
+      } else if (left == Clock::duration::zero()) {
+        if (shown++ == options_.count && options_.count != 0) break;
+        error_ = std::string(Next().message());
+      }
     }
     return status;
   }
 
  private:
   absl::Status Next() {
-    absl::StatusOr<Sample> sample = TakeSample(options_.processes);
-    looked_at_ = sample.ok() ? sample->at : Clock::now();
+    absl::StatusOr<Json> sample = TakeSample(options_.processes);
     if (is_recorder_shown_) UpdateRecorder();
+    // Workers get a pause of an interval, however long their answers took.
+    looked_at_ = Clock::now();
     if (!sample.ok()) return sample.status();
     before_ = std::exchange(now_, *std::move(sample));
     return absl::OkStatus();
   }
 
-  TopTables Tables() const {
-    const double seconds = std::chrono::duration<double>(now_.at - before_.at).count();
-    return MakeTopTables(now_.json, before_.json, seconds, options_.choice);
-  }
+  TopTables Tables() const { return MakeTopTables(now_, before_, options_.choice); }
 
   // Of the selected connection. Keeps the last lines of one that has ended.
   void UpdateRecorder() {
@@ -162,7 +165,7 @@ class Top {
   }
 
   std::string Title() const {
-    const size_t processes = now_.json.is_object() ? now_.json["processes"].size() : 0;
+    const size_t processes = now_.is_object() ? now_["processes"].size() : 0;
     std::string title = absl::StrFormat("pollux top: %u process%s, every %g s, by %s", processes,
                                         processes == 1 ? "" : "es", options_.interval_s,
                                         TopSortName(options_.choice.sort));
@@ -174,10 +177,10 @@ class Top {
 
   absl::Status Draw() const {
     winsize size{};
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) {
-      size.ws_row = 24;
-      size.ws_col = 80;
-    }
+    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    // A serial console does not know its size, or only the half that was set by stty.
+    if (size.ws_row == 0) size.ws_row = 24;
+    if (size.ws_col == 0) size.ws_col = 80;
     const std::vector<std::string> lines = is_recorder_shown_
                                                ? RecorderLines(size.ws_row, size.ws_col)
                                                : TableLines(size.ws_row, size.ws_col);
@@ -315,8 +318,8 @@ class Top {
   }
 
   TopOptions options_;
-  Sample before_, now_;
-  Clock::time_point looked_at_;  // later than now_.at if that look failed
+  Json before_, now_;
+  Clock::time_point looked_at_;  // when the last look ended
   std::string error_;            // why there is no newer sample
   std::optional<TopConnection> selected_;
   bool is_recorder_shown_ = false;  // of selected_

@@ -29,6 +29,15 @@ inline const nlohmann::ordered_json& PartField(const nlohmann::ordered_json& obj
   return found == object.end() ? *nothing : *found;
 }
 
+// The seconds between two replies of a core by its own clock, which other processes that answer
+// late do not affect; 0 without an earlier one.
+inline double SecondsBetween(const nlohmann::ordered_json& core,
+                             const nlohmann::ordered_json* before) {
+  const uint64_t from = before == nullptr ? 0 : NumberField(*before, "now_ns");
+  const uint64_t to = NumberField(core, "now_ns");
+  return from == 0 || to <= from ? 0 : static_cast<double>(to - from) * 1e-9;
+}
+
 // The busy time of a core in percent: between two of its replies, or, without an earlier one, since
 // its start.
 inline double BusyShare(const nlohmann::ordered_json& core, const nlohmann::ordered_json* before) {

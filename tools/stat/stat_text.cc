@@ -82,12 +82,13 @@ std::string PortText(uint64_t worker, size_t number, const Json& port, bool all,
   return text;
 }
 
-std::string WorkerText(const Json& worker, bool all, const Json* before, double seconds) {
+std::string WorkerText(const Json& worker, bool all, const Json* before) {
   const auto was = [before](const char* name) {
     return before == nullptr ? nullptr : &PartField(*before, name);
   };
   const uint64_t number = NumberField(worker, "worker");
   const Json& core = PartField(worker, "core");
+  const double seconds = SecondsBetween(core, was("core"));
   std::string text =
       absl::StrFormat("\nworker %u: CPU %u, busy %.1f %%%s, %u connections, %u queue pairs\n",
                       number, NumberField(core, "cpu"), BusyShare(core, was("core")),
@@ -173,13 +174,13 @@ std::string Age(uint64_t ms) {
   return absl::StrFormat("%u:%02u:%02u h", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
-std::string StatText(const Json& process, bool all, const Json* before, double seconds) {
+std::string StatText(const Json& process, bool all, const Json* before) {
   std::string text = Title(process);
   const Json& workers = PartField(process, "workers");
   if (workers.size() > 1) absl::StrAppend(&text, CoresText(workers, before));
   for (const Json& worker : workers) {
     const Json* const known = before == nullptr ? nullptr : WorkerOf(*before, worker);
-    absl::StrAppend(&text, WorkerText(worker, all, known, seconds));
+    absl::StrAppend(&text, WorkerText(worker, all, known));
   }
   return text;
 }

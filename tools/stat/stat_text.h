@@ -14,10 +14,10 @@ std::string Columns(const std::vector<std::string>& titles,
                     const std::vector<std::vector<std::string>>& rows);
 
 // The tables of one process from GatherStat(). Counters at 0 are left out unless `all`. With
-// `before`, the statistics of the same process `seconds` ago, counters that have grown are also
-// shown per second.
+// `before`, earlier statistics of the same process, counters that have grown are also shown per
+// second.
 std::string StatText(const nlohmann::ordered_json& process, bool all,
-                     const nlohmann::ordered_json* before = nullptr, double seconds = 0);
+                     const nlohmann::ordered_json* before = nullptr);
 inline constexpr size_t kMaxQueuePairsShown = 100;
 
 // The tables of one process from GatherConnections().

@@ -62,7 +62,7 @@ TEST(StatTextTest, OnlyNonzeroCountersAreShown) {
 TEST(StatTextTest, RatesSinceTheLastSampleAreShown) {
   const Json before = Process(1'000, 500'000'000, 2'000'000'000);
   const Json now = Process(3'000, 600'000'000, 4'000'000'000);
-  const std::string text = StatText(now, false, &before, 2.0);
+  const std::string text = StatText(now, false, &before);
   EXPECT_TRUE(Has(text, "sent_pkts  3,000  (1000 a second)")) << text;
   EXPECT_TRUE(Has(text, "busy 5.0 %,")) << text;
   EXPECT_TRUE(Has(StatText(now, false), "% since its start,"));
@@ -90,7 +90,7 @@ TEST(StatTextTest, EachCoreOfAProcessIsShown) {
   Json later = process;
   later["workers"][1]["core"]["busy_ns"] = 600'000'000u;
   later["workers"][1]["core"]["now_ns"] = 4'000'000'000u;
-  EXPECT_TRUE(Has(StatText(later, false, &process, 2.0), "       1    5     5.0"));
+  EXPECT_TRUE(Has(StatText(later, false, &process), "       1    5     5.0"));
 }
 
 TEST(StatTextTest, QueuePairsAboveTheMaximumAreOnlyCounted) {

@@ -99,7 +99,12 @@ absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(
 }
 
 absl::Status TelemetryClient::Greet() {
-  const absl::StatusOr<Json> greeting = Receive(RequestEnd());
+  // DPDK accepts one more and closes it. A process that ends resets connections without a greeting.
+  const absl::StatusOr<Json> greeting =
+      Receive(RequestEnd(),
+              absl::ResourceExhaustedError(absl::StrCat(
+                  "process ", pid_, ", ", file_prefix_,
+                  ", accepts no more telemetry clients: it has 10, the most that DPDK permits")));
   if (!greeting.ok()) return greeting.status();
   const auto pid = greeting->find("pid");
   const auto bytes = greeting->find("max_output_len");
@@ -120,7 +125,7 @@ Clock::time_point TelemetryClient::RequestEnd() const {
   return std::min(Clock::now() + std::chrono::seconds(timeout_s_), deadline_);
 }
 
-absl::StatusOr<Json> TelemetryClient::Receive(Clock::time_point end) {
+absl::StatusOr<Json> TelemetryClient::Receive(Clock::time_point end, const absl::Status& closed) {
   const std::string name = absl::StrCat(pid_, ", ", file_prefix_, ",");
   std::string text(max_answer_bytes_, '\0');
   ssize_t bytes = 0;
@@ -128,7 +133,7 @@ absl::StatusOr<Json> TelemetryClient::Receive(Clock::time_point end) {
     absl::Status status = CheckWait(errno, end, name, absl::StrCat("process ", pid_));
     if (!status.ok()) return status;
   }
-  if (bytes == 0) return absl::UnavailableError(absl::StrCat("process ", pid_, " has ended"));
+  if (bytes == 0) return closed;
   text.resize(static_cast<size_t>(bytes));
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
@@ -150,7 +155,8 @@ absl::StatusOr<Json> TelemetryClient::Ask(const std::string& topic, const std::s
         CheckWait(errno, end, name, absl::StrCat("cannot send ", command, " to process ", pid_));
     if (!status.ok()) return status;
   }
-  absl::StatusOr<Json> answer = Receive(end);
+  absl::StatusOr<Json> answer =
+      Receive(end, absl::UnavailableError(absl::StrCat("process ", pid_, " has ended")));
   if (!answer.ok()) return answer.status();
   const auto found = answer->find(command);
   if (found == answer->end()) {
@@ -189,9 +195,10 @@ absl::Status AddProcess(const std::string& path, const ProcessChoice& choice,
   if (absl::IsCancelled(greeted)) return greeted;
   const std::string file_prefix = PrefixOf(path);
   const uint64_t pid = client.ok() ? (*client)->pid() : PidIn(file_prefix);
-  if (choice.pid && pid != *choice.pid) return absl::OkStatus();
+  // A process of unknown ID may be the chosen one.
+  if (choice.pid && pid != 0 && pid != *choice.pid) return absl::OkStatus();
   if (!greeted.ok()) {
-    if (absl::IsDeadlineExceeded(greeted)) {
+    if (absl::IsDeadlineExceeded(greeted) || (client.ok() && absl::IsResourceExhausted(greeted))) {
       found->silent.push_back({pid, file_prefix, std::string(greeted.message())});
     }
     return absl::OkStatus();
@@ -250,6 +257,10 @@ absl::StatusOr<Processes> LookForProcesses(const ProcessChoice& choice, const Pr
     if (!statuses[i].ok()) return statuses[i];
     std::ranges::move(found_at[i].answering, std::back_inserter(found.answering));
     std::ranges::move(found_at[i].silent, std::back_inserter(found.silent));
+  }
+  const auto is_unknown = [](const SilentProcess& one) { return one.pid == 0; };
+  if (choice.pid && (!found.answering.empty() || !std::ranges::all_of(found.silent, is_unknown))) {
+    std::erase_if(found.silent, is_unknown);
   }
   std::ranges::sort(found.answering, {}, [](const auto& client) { return client->pid(); });
   return found;

@@ -35,7 +35,8 @@ class TelemetryClient {
   TelemetryClient& operator=(const TelemetryClient&) = delete;
 
   // Receives the process's greeting. DataLoss if it is not DPDK; DeadlineExceeded if there is no
-  // greeting, because the process is stopped or hangs.
+  // greeting, because the process is stopped or hangs; ResourceExhausted if the process has as many
+  // clients as DPDK permits.
   absl::Status Greet();
   // Before the greeting, the process ID as known to the kernel; 0 if it is unknown.
   uint64_t pid() const { return pid_; }
@@ -52,7 +53,9 @@ class TelemetryClient {
       : timeout_s_(timeout_s), deadline_(deadline) {}
   // For a request that begins now.
   std::chrono::steady_clock::time_point RequestEnd() const;
-  absl::StatusOr<nlohmann::ordered_json> Receive(std::chrono::steady_clock::time_point end);
+  // `closed` is returned if the process closes the connection.
+  absl::StatusOr<nlohmann::ordered_json> Receive(std::chrono::steady_clock::time_point end,
+                                                 const absl::Status& closed);
 
   const int timeout_s_;
   const std::chrono::steady_clock::time_point deadline_;

@@ -42,7 +42,7 @@ class FakeProcess {
   }
   ~FakeProcess() {
     if (client_ >= 0) close(client_);
-    close(fd_);
+    if (fd_ >= 0) close(fd_);
     std::filesystem::remove_all(directory_);
   }
   FakeProcess(const FakeProcess&) = delete;
@@ -50,6 +50,12 @@ class FakeProcess {
 
   std::string path() const { return directory_ / "telemetry"; }
 
+  // As DPDK at its limit of clients.
+  void Refuse() { close(accept(fd_, nullptr, nullptr)); }
+  void End() {
+    close(fd_);
+    fd_ = -1;
+  }
   void Greet() {
     client_ = accept(fd_, nullptr, nullptr);
     if (send(client_, kGreeting, std::strlen(kGreeting), MSG_NOSIGNAL) < 0) std::abort();
@@ -69,6 +75,20 @@ TEST(TelemetryClientTest, ASilentProcessExceedsTheDeadline) {
   const absl::Status status = (*client)->Greet();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_TRUE(absl::IsDeadlineExceeded((*client)->Ask("workers").status()));
+}
+
+TEST(TelemetryClientTest, AProcessWithTooManyClientsHasNotEnded) {
+  FakeProcess process;
+  auto client = TelemetryClient::Connect(process.path(), kNeverS);
+  ASSERT_TRUE(client.ok()) << client.status();
+  process.Refuse();
+  const absl::Status refused = (*client)->Greet();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  client = TelemetryClient::Connect(process.path(), kNeverS);
+  ASSERT_TRUE(client.ok()) << client.status();
+  process.End();
+  const absl::Status ended = (*client)->Greet();
+  EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
 }
 
 TEST(TelemetryClientTest, ASignalThatDoesNotInterruptDoesNotEndARequest) {

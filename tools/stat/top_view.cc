@@ -57,16 +57,16 @@ double Growth(const Json& now, const Json* before, const std::string& name, doub
 
 class TableMaker {
  public:
-  TableMaker(const Json& before, double seconds, const TopChoice& choice)
-      : before_(before), seconds_(seconds), choice_(choice) {}
+  TableMaker(const Json& before, const TopChoice& choice) : before_(before), choice_(choice) {}
 
   void Add(const Json& process) {
     const Json* const known = Earlier(PartField(before_, "processes"), process, "pid");
     const std::string pid = absl::StrCat(NumberField(process, "pid"));
+    std::map<uint64_t, double> seconds;  // of each worker, since its earlier answer
     for (const Json& worker : PartField(process, "workers")) {
-      AddWorker(
-          pid, worker,
-          known == nullptr ? nullptr : Earlier(PartField(*known, "workers"), worker, "worker"));
+      const Json* const before =
+          known == nullptr ? nullptr : Earlier(PartField(*known, "workers"), worker, "worker");
+      seconds[NumberField(worker, "worker")] = AddWorker(pid, worker, before);
     }
     std::map<std::pair<uint64_t, uint64_t>, const Json*> earlier;
     if (known != nullptr) {
@@ -76,7 +76,8 @@ class TableMaker {
       if (TextField(one, "state") == "LISTEN") continue;
       const auto found = earlier.find(Key(one));
       AddConnection(NumberField(process, "pid"), one,
-                    found == earlier.end() ? nullptr : found->second);
+                    found == earlier.end() ? nullptr : found->second,
+                    seconds[NumberField(one, "worker")]);
     }
   }
 
@@ -120,21 +121,23 @@ class TableMaker {
     TopConnection connection;
   };
 
-  double Drops(const Json& port, const Json* before) {
+  double Drops(const Json& port, const Json* before, double seconds) {
     double all = 0;
     for (const auto& [name, value] : port.items()) {
       const bool missed = name == "device/rx_missed";
       if (!missed && !absl::StartsWith(name, "drops/")) continue;
-      const double rate = Growth(port, before, name, seconds_);
+      const double rate = Growth(port, before, name, seconds);
       drops_[missed ? "missed by the device" : name.substr(6)] += rate;
       all += rate;
     }
     return all;
   }
 
-  void AddWorker(const std::string& pid, const Json& worker, const Json* known) {
+  // Returns the seconds since the worker's earlier answer.
+  double AddWorker(const std::string& pid, const Json& worker, const Json* known) {
     const Json& core = PartField(worker, "core");
     const Json* const core_before = known == nullptr ? nullptr : &PartField(*known, "core");
+    const double seconds = SecondsBetween(core, core_before);
     const Json& ports = PartField(worker, "ports");
     for (size_t i = 0; i < ports.size(); ++i) {
       const Json* port_before = nullptr;
@@ -143,23 +146,25 @@ class TableMaker {
       }
       const Json& port = ports[i];
       const auto rate = [&](const char* name) {
-        return Short(Growth(port, port_before, name, seconds_));
+        return Short(Growth(port, port_before, name, seconds));
       };
-      const double resent = Growth(port, port_before, "retransmitted_pkts", seconds_) +
-                            Growth(port, port_before, "retransmitted_responses", seconds_);
-      cores_.push_back(
-          {pid, absl::StrCat(NumberField(worker, "worker")), absl::StrCat(NumberField(core, "cpu")),
-           absl::StrFormat("%.1f", BusyShare(core, core_before)),
-           Printable(TextField(port, "name")), rate("sent_pkts"), rate("rcvd_pkts"),
-           rate("sent_bytes"), rate("rcvd_bytes"), Short(resent), Short(Drops(port, port_before))});
+      const double resent = Growth(port, port_before, "retransmitted_pkts", seconds) +
+                            Growth(port, port_before, "retransmitted_responses", seconds);
+      cores_.push_back({pid, absl::StrCat(NumberField(worker, "worker")),
+                        absl::StrCat(NumberField(core, "cpu")),
+                        absl::StrFormat("%.1f", BusyShare(core, core_before)),
+                        Printable(TextField(port, "name")), rate("sent_pkts"), rate("rcvd_pkts"),
+                        rate("sent_bytes"), rate("rcvd_bytes"), Short(resent),
+                        Short(Drops(port, port_before, seconds))});
     }
+    return seconds;
   }
 
-  void AddConnection(uint64_t pid_number, const Json& one, const Json* known) {
+  void AddConnection(uint64_t pid_number, const Json& one, const Json* known, double seconds) {
     const std::string pid = absl::StrCat(pid_number);
     const Json& qp = PartField(one, "queue_pair");
     const Json* const before = known == nullptr ? nullptr : &PartField(*known, "queue_pair");
-    const auto rate = [&](const char* name) { return Growth(qp, before, name, seconds_); };
+    const auto rate = [&](const char* name) { return Growth(qp, before, name, seconds); };
     const double out = rate("sent_bytes"), in = rate("rcvd_bytes");
     const double packets_out = rate("sent_pkts"), packets_in = rate("rcvd_pkts");
     const uint64_t resent =
@@ -211,7 +216,6 @@ class TableMaker {
   }
 
   const Json& before_;
-  const double seconds_;
   const TopChoice& choice_;
   std::vector<Cells> cores_;
   std::vector<Row> rows_;
@@ -228,9 +232,8 @@ std::optional<TopSort> ParseTopSort(const std::string& name) {
   return static_cast<TopSort>(found - kSortNames);
 }
 
-TopTables MakeTopTables(const Json& now, const Json& before, double seconds,
-                        const TopChoice& choice) {
-  TableMaker maker(before, seconds, choice);
+TopTables MakeTopTables(const Json& now, const Json& before, const TopChoice& choice) {
+  TableMaker maker(before, choice);
   for (const Json& process : PartField(now, "processes")) maker.Add(process);
   return maker.Take();
 }

@@ -39,9 +39,9 @@ struct TopTables {
 };
 
 // `now` and `before`: {"processes": [...]} with workers and connections from GatherStat() and
-// GatherConnections(), taken `seconds` apart.
+// GatherConnections(). Rates are those of the time between a worker's two answers.
 TopTables MakeTopTables(const nlohmann::ordered_json& now, const nlohmann::ordered_json& before,
-                        double seconds, const TopChoice& choice);
+                        const TopChoice& choice);
 
 // The part of `head` and of `body` below it that fits on a screen of this size; the first line of
 // `body` is that with number `first`, or an earlier one if the screen has room for it.

@@ -12,6 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr uint64_t kMs = 1'000'000;  // in nanoseconds
+
 Json Connection(uint64_t id, const std::string& peer, uint64_t sent_bytes, uint64_t age_ms) {
   return {{"comm_id", id},
           {"local", "192.0.2.1:20049"},
@@ -39,7 +41,7 @@ Json Snapshot(uint64_t n) {
          {"workers",
           {{{"worker", 0u},
             {"core",
-             {{"cpu", 1u}, {"busy_ns", n * 500'000}, {"start_ns", 0u}, {"now_ns", n * 1'000'000}}},
+             {{"cpu", 1u}, {"busy_ns", 5 * n * kMs}, {"start_ns", 0u}, {"now_ns", 10 * n * kMs}}},
             {"ports",
              {{{"name", "eth0"},
                {"sent_pkts", n * 1'000},
@@ -63,7 +65,7 @@ std::string Text(const TopTables& tables) {
 }
 
 std::string View(const TopChoice& choice) {
-  return Text(MakeTopTables(Snapshot(300), Snapshot(100), 2, choice));
+  return Text(MakeTopTables(Snapshot(300), Snapshot(100), choice));
 }
 
 bool Shows(const std::string& text, const std::string& part) {
@@ -88,6 +90,21 @@ TEST(TopTest, CoresAndPortsAreShownWithTheirRates) {
   EXPECT_FALSE(Shows(view, "bad_icrc")) << "it has not grown";
 }
 
+TEST(TopTest, RatesAreThoseOfEachWorkersOwnTime) {
+  Json now = Snapshot(300), before = Snapshot(100);
+  Json slow = Snapshot(700);  // 6 s later than `before`, since it answers late
+  slow["processes"][0]["pid"] = 4712u;
+  now["processes"].push_back(slow["processes"][0]);
+  slow = Snapshot(100);
+  slow["processes"][0]["pid"] = 4712u;
+  before["processes"].push_back(slow["processes"][0]);
+  const std::string view = Text(MakeTopTables(now, before, {}));
+  EXPECT_TRUE(Shows(view, "4711       0    1    50.0  eth0   100k   100     100M")) << view;
+  EXPECT_TRUE(Shows(view, "4712       0    1    50.0  eth0   100k   100     100M")) << view;
+  EXPECT_TRUE(Shows(view, "4711  192.0.2.8:2  ESTABLISHED     500k")) << view;
+  EXPECT_TRUE(Shows(view, "4712  192.0.2.8:2  ESTABLISHED     500k")) << view;
+}
+
 TEST(TopTest, ConnectionsAreShownWithTheirRates) {
   const std::string view = View({});
   EXPECT_TRUE(Shows(view, "192.0.2.8:2  ESTABLISHED     500k")) << view;
@@ -101,19 +118,19 @@ TEST(TopTest, RoundTripAndWindowAreBlankUntilTheyAreKnown) {
   Json& qp = now["processes"][0]["connections"][1]["queue_pair"];
   qp["round_trip_ns"] = 0u;
   qp.erase("window_pkts");
-  const std::string view = Text(MakeTopTables(now, Snapshot(100), 2, {.filter = "192.0.2.9"}));
+  const std::string view = Text(MakeTopTables(now, Snapshot(100), {.filter = "192.0.2.9"}));
   EXPECT_TRUE(Shows(view, "     1                    100     0")) << view;
 }
 
 TEST(TopTest, LongRoundTripsHaveNoFraction) {
   Json now = Snapshot(300);
   now["processes"][0]["connections"][1]["queue_pair"]["round_trip_ns"] = 12'641'600u;
-  const std::string view = Text(MakeTopTables(now, Snapshot(100), 2, {.filter = "192.0.2.9"}));
+  const std::string view = Text(MakeTopTables(now, Snapshot(100), {.filter = "192.0.2.9"}));
   EXPECT_TRUE(Shows(view, "     1   12642      64")) << view;
 }
 
 TEST(TopTest, EachRowHasItsConnection) {
-  const TopTables tables = MakeTopTables(Snapshot(300), Snapshot(100), 2, {});
+  const TopTables tables = MakeTopTables(Snapshot(300), Snapshot(100), {});
   ASSERT_EQ(tables.rows.size(), 3u);
   EXPECT_EQ(
       tables.connections,
@@ -139,13 +156,13 @@ TEST(TopTest, OnlyConnectionsThatMatchTheFilterAreShown) {
 }
 
 TEST(TopTest, NewConnectionsHaveARateOfZero) {
-  const std::string view = Text(MakeTopTables(Snapshot(300), Json::object(), 2, {}));
+  const std::string view = Text(MakeTopTables(Snapshot(300), Json::object(), {}));
   EXPECT_TRUE(Shows(view, "192.0.2.8:2  ESTABLISHED        0")) << view;
   EXPECT_TRUE(Shows(view, "drops by reason:  none"));
 }
 
 TEST(TopTest, AnEmptySnapshotHasOnlyHeaders) {
-  const TopTables tables = MakeTopTables(Json::object(), Json::object(), 0, {});
+  const TopTables tables = MakeTopTables(Json::object(), Json::object(), {});
   EXPECT_EQ(tables.head.size(), 3u);
   EXPECT_TRUE(tables.rows.empty());
 }

@@ -1,11 +1,16 @@
 #include "stack/io/capture/capture_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "stack/io/capture/pcapng.h"
@@ -16,19 +21,65 @@ namespace {
 constexpr size_t kWriteBytes = 256u << 10;  // handed to the system at once, about
 // How long a frame may lie in its ring on an idle port. The ring holds far more than comes in it.
 constexpr std::chrono::milliseconds kInterval(2);
+// As DPDK rounds the counter's rate, each correction of the epoch may take time back, 5 us in an
+// interval: such a frame gets the time of the one before. What is more is a step of the clock.
+constexpr uint64_t kMaxCorrectionNs = 10'000'000;
+// How long the end of a capture waits for a reader of a pipe that takes nothing.
+constexpr int kStalledMs = 1'000;
+
+// The write() that causes one of these signals returns an error instead.
+void BlockSignalsOfWrite() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGPIPE);
+  sigaddset(&signals, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+// AlreadyExists, and the file is unchanged, while another process writes to it.
+absl::StatusOr<int> OpenAlone(const std::string& path) {
+  const std::string name = absl::StrCat("capture ", path);
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0) return absl::ErrnoToStatus(errno, name);
+  struct stat status {};
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+    // Children that the process forks do not inherit this kind of lock. A file system without locks
+    // has other errors.
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    if (fcntl(file, F_SETLK, &lock) != 0 && (errno == EAGAIN || errno == EACCES)) {
+      close(file);
+      return absl::AlreadyExistsError(absl::StrCat(name, ": another process writes it"));
+    }
+    if (ftruncate(file, 0) != 0) {
+      const int error = errno;
+      close(file);
+      return absl::ErrnoToStatus(error, name);
+    }
+  }
+  // For Flush(). open() itself must wait for the reader of a FIFO.
+  fcntl(file, F_SETFL, O_NONBLOCK);
+  return file;
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CaptureFile>> CaptureFile::Open(const std::string& path,
-                                                               uint64_t epoch_ns,
+                                                               EpochNs epoch_ns,
                                                                const StartThread& start) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("capture ", path));
-  return std::unique_ptr<CaptureFile>(new CaptureFile(path, file, epoch_ns, start));
+  std::string name = path;
+  absl::StatusOr<int> file = OpenAlone(name);
+  if (absl::IsAlreadyExists(file.status())) {
+    absl::StrAppend(&name, ".", getpid());
+    file = OpenAlone(name);
+  }
+  if (!file.ok()) return file.status();
+  return std::unique_ptr<CaptureFile>(new CaptureFile(name, *file, std::move(epoch_ns), start));
 }
 
-CaptureFile::CaptureFile(std::string path, int file, uint64_t epoch_ns, const StartThread& start)
-    : path_(std::move(path)), epoch_ns_(epoch_ns), file_(file) {
+CaptureFile::CaptureFile(std::string path, int file, EpochNs epoch_ns, const StartThread& start)
+    : path_(std::move(path)), epoch_ns_(std::move(epoch_ns)), file_(file) {
   buffer_.reserve(kWriteBytes + pcapng::kSnapLength + pcapng::kPacketOverhead);
   pcapng::AppendSection("pollux", &buffer_);
   const auto run = [this] { Run(); };
@@ -39,7 +90,7 @@ CaptureFile::~CaptureFile() { (void)Close(); }
 
 CaptureRing* CaptureFile::AddInterface(const std::string& name, const MacAddress& mac) {
   auto interface = std::make_unique<Interface>(
-      Interface{.name = name, .mac = mac, .described = false, .ring = nullptr});
+      Interface{.name = name, .mac = mac, .last_time_ns = 0, .ring = nullptr});
   interface->ring = std::make_unique<CaptureRing>();
   CaptureRing* ring = interface->ring.get();
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -48,6 +99,7 @@ CaptureRing* CaptureFile::AddInterface(const std::string& name, const MacAddress
 }
 
 void CaptureFile::Run() {
+  BlockSignalsOfWrite();
   for (bool stopping = false; !stopping;) {
     {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -58,6 +110,13 @@ void CaptureFile::Run() {
     while (Drain()) Flush();
     Flush();
   }
+  for (uint32_t i = 0; i < known_.size(); ++i) {
+    const CaptureRing& ring = *known_[i]->ring;
+    pcapng::AppendStatistics(
+        {.interface = i, .time_ns = last_time_ns_, .seen = ring.seen(), .dropped = ring.dropped()},
+        &buffer_);
+  }
+  Flush();
 }
 
 void CaptureFile::DescribeNew() {
@@ -70,6 +129,7 @@ void CaptureFile::DescribeNew() {
 
 // Fills the buffer, the oldest frame of all rings first. False when nothing is left.
 bool CaptureFile::Drain() {
+  const uint64_t epoch_ns = epoch_ns_();
   while (buffer_.size() < kWriteBytes) {
     const CaptureRing::Record* oldest = nullptr;
     uint32_t from = 0;
@@ -80,9 +140,13 @@ bool CaptureFile::Drain() {
       from = i;
     }
     if (oldest == nullptr) return false;
-    last_time_ns_ = std::max(last_time_ns_, oldest->time_ns + epoch_ns_);
+    uint64_t time_ns = oldest->time_ns + epoch_ns;
+    uint64_t& last_ns = known_[from]->last_time_ns;
+    if (time_ns < last_ns && last_ns - time_ns < kMaxCorrectionNs) time_ns = last_ns;
+    last_ns = time_ns;
+    last_time_ns_ = std::max(last_time_ns_, time_ns);
     pcapng::AppendPacket({.interface = from,
-                          .time_ns = oldest->time_ns + epoch_ns_,
+                          .time_ns = time_ns,
                           .direction = oldest->direction,
                           .bytes = oldest->bytes(),
                           .captured = oldest->captured,
@@ -94,6 +158,11 @@ bool CaptureFile::Drain() {
   return true;
 }
 
+bool CaptureFile::IsStopping() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return stop_;
+}
+
 // After the first error nothing more is written: a file must not go on after a hole.
 void CaptureFile::Flush() {
   size_t written = 0;
@@ -101,6 +170,9 @@ void CaptureFile::Flush() {
     const ssize_t n = write(file_, buffer_.data() + written, buffer_.size() - written);
     if (n > 0) {
       written += static_cast<size_t>(n);
+    } else if (errno == EAGAIN) {
+      pollfd pipe{.fd = file_, .events = POLLOUT, .revents = 0};
+      if (poll(&pipe, 1, kStalledMs) == 0 && IsStopping()) error_ = ETIMEDOUT;
     } else if (errno != EINTR) {
       error_ = errno;
     }
@@ -119,14 +191,7 @@ absl::Status CaptureFile::Close() {
   wake_.notify_one();
   thread_.join();
   uint64_t dropped = 0;
-  for (uint32_t i = 0; i < known_.size(); ++i) {
-    const CaptureRing& ring = *known_[i]->ring;
-    dropped += ring.dropped();
-    pcapng::AppendStatistics(
-        {.interface = i, .time_ns = last_time_ns_, .seen = ring.seen(), .dropped = ring.dropped()},
-        &buffer_);
-  }
-  Flush();
+  for (const Interface* one : known_) dropped += one->ring->dropped();
   // Some file systems tell of a full disk only now.
   if (close(file_) != 0 && error_ == 0) error_ = errno;
   file_ = -1;

@@ -25,43 +25,51 @@ namespace pollux::io {
 class CaptureFile {
  public:
   using StartThread = std::function<std::thread(std::function<void()> run)>;
+  using EpochNs = std::function<uint64_t()>;
 
-  // Creates or truncates the file. `epoch_ns` plus a worker's `now_ns` is the time in nanoseconds
-  // since 1970. `start` starts the writing thread; null: std::thread does. Errors name the file:
-  // NotFound, PermissionDenied and the like.
+  // Creates or truncates the file at `path`. While another process writes a capture there, path()
+  // is `path` with "." and this process's ID appended. `epoch_ns` returns what must now be added to
+  // a worker's `now_ns` to get the time in nanoseconds since 1970; the writing thread calls it
+  // repeatedly, so that the times follow the system's clock. `start` starts that thread; null:
+  // std::thread does. Errors name the file: NotFound, PermissionDenied and the like.
   static absl::StatusOr<std::unique_ptr<CaptureFile>> Open(const std::string& path,
-                                                           uint64_t epoch_ns,
+                                                           EpochNs epoch_ns,
                                                            const StartThread& start = nullptr);
   ~CaptureFile();  // as Close(), ignoring its result
   CaptureFile(const CaptureFile&) = delete;
   CaptureFile& operator=(const CaptureFile&) = delete;
+
+  // The name of the file.
+  const std::string& path() const { return path_; }
 
   // Adds a port, whose frames are to be put into the returned ring. The ring is owned by this
   // object. May be called at any time before Close().
   CaptureRing* AddInterface(const std::string& name, const MacAddress& mac);
 
   // Writes what the rings hold and ends the file. Call it when no worker uses the rings any more.
-  // Returns an error if frames are missing: that of the first write that failed (for example, disk
-  // full), or DataLoss if frames arrived faster than they could be written. Further calls return
-  // the same.
+  // Returns an error if frames are missing: that of the first write that failed (for example: disk
+  // full, the file size limit, a pipe that nobody reads any more), DeadlineExceeded if the reader
+  // of a pipe now takes nothing for a second, or DataLoss if frames arrived faster than they could
+  // be written. Further calls return the same.
   absl::Status Close();
 
  private:
   struct Interface {
     std::string name;
     MacAddress mac;
-    bool described;  // its block is written
+    uint64_t last_time_ns;  // of its last frame; used by the writing thread
     std::unique_ptr<CaptureRing> ring;
   };
 
-  CaptureFile(std::string path, int file, uint64_t epoch_ns, const StartThread& start);
+  CaptureFile(std::string path, int file, EpochNs epoch_ns, const StartThread& start);
   void Run();
   bool Drain();
   void DescribeNew();
   void Flush();
+  bool IsStopping();
 
   const std::string path_;
-  const uint64_t epoch_ns_;
+  const EpochNs epoch_ns_;
   int file_;
   absl::Status result_;
 

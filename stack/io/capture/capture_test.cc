@@ -1,16 +1,24 @@
 #include "stack/io/capture/capture.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pcap/pcap.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "stack/io/capture/capture_file.h"
 #include "stack/io/eal_for_test.h"
 
@@ -122,7 +130,7 @@ class CaptureTest : public testing::Test {
   void TearDown() override { EXPECT_EQ(FramesInUse(), 0u); }
 
   static std::unique_ptr<CaptureFile> Open(const std::string& path) {
-    auto file = CaptureFile::Open(path, kEpochNs);
+    auto file = CaptureFile::Open(path, [] { return kEpochNs; });
     EXPECT_TRUE(file.ok()) << file.status();
     return file.ok() ? *std::move(file) : nullptr;
   }
@@ -219,6 +227,54 @@ TEST_F(CaptureTest, TwoPortsShareOneFile) {
   EXPECT_EQ(ReadBack(path_).size(), 2u);
 }
 
+// Sets the epoch and waits until the writer uses it for all frames that are sent from now on.
+class EpochForTest {
+ public:
+  uint64_t operator()() {
+    ++calls_;
+    return epoch_ns_;
+  }
+  void Set(uint64_t epoch_ns) {
+    epoch_ns_ = epoch_ns;
+    AwaitRound();
+  }
+  // Until a round that sees everything done so far has ended.
+  void AwaitRound() {
+    for (const uint64_t before = calls_; calls_ < before + 2;) usleep(1'000);
+  }
+
+ private:
+  std::atomic<uint64_t> epoch_ns_{kEpochNs};
+  std::atomic<uint64_t> calls_{0};
+};
+
+TEST_F(CaptureTest, TimesFollowTheEpoch) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  EpochForTest epoch;
+  auto file = CaptureFile::Open(path_, [&epoch] { return epoch(); });
+  ASSERT_TRUE(file.ok()) << file.status();
+  Capture capture(&link_, (*file)->AddInterface("net_x0", kMac));
+  const auto send = [&](uint64_t now_ns) {
+    rte_mbuf* frame = FrameForTest(Bytes(60, 1));
+    EXPECT_EQ(capture.Send(&frame, 1, now_ns), 1);
+    epoch.AwaitRound();
+  };
+  send(1'000);
+  epoch.Set(kEpochNs + 5 * kSecond);
+  send(2'000);
+  // A correction takes no frame back before another; a step of the clock does.
+  epoch.Set(kEpochNs + 5 * kSecond - 3'000);
+  send(3'000);
+  send(8'000);
+  epoch.Set(kEpochNs);
+  send(9'000);
+  ASSERT_TRUE((*file)->Close().ok());
+  std::vector<uint64_t> times;
+  for (const Seen& one : ReadBack(path_)) times.push_back(one.time_ns - kEpochNs);
+  EXPECT_EQ(times, (std::vector<uint64_t>{1'000, 5 * kSecond + 2'000, 5 * kSecond + 2'000,
+                                          5 * kSecond + 5'000, 9'000}));
+}
+
 TEST_F(CaptureTest, FullDiskIsReported) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
   auto file = Open("/dev/full");
@@ -232,8 +288,117 @@ TEST_F(CaptureTest, FullDiskIsReported) {
   EXPECT_EQ(file->Close(), status);
 }
 
+TEST_F(CaptureTest, AFileThatAnotherProcessWritesIsLeftToIt) {
+  const std::string content = "what another process has written";
+  std::ofstream(path_) << content;
+  int ready[2], end[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(end, O_CLOEXEC), 0);
+  const pid_t other = fork();
+  ASSERT_GE(other, 0);
+  if (other == 0) {
+    close(end[1]);
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    const int file = open(path_.c_str(), O_WRONLY);
+    char byte = 0;
+    if (fcntl(file, F_SETLK, &lock) != 0 || write(ready[1], &byte, 1) != 1) _exit(1);
+    (void)!read(end[0], &byte, 1);
+    _exit(0);
+  }
+  char byte;
+  close(ready[1]);
+  EXPECT_EQ(read(ready[0], &byte, 1), 1);
+  auto file = Open(path_);
+  const std::string own = absl::StrCat(path_, ".", getpid());
+  EXPECT_EQ(file->path(), own);
+  Capture capture(&link_, file->AddInterface("net_x0", kMac));
+  rte_mbuf* frame = FrameForTest(Bytes(60, 1));
+  EXPECT_EQ(capture.Send(&frame, 1, 1), 1);
+  EXPECT_TRUE(file->Close().ok());
+  EXPECT_EQ(ReadBack(own).size(), 1u);
+  std::filesystem::remove(own);
+  EXPECT_EQ(std::filesystem::file_size(path_), content.size());
+
+  close(end[1]);
+  EXPECT_EQ(waitpid(other, nullptr, 0), other);
+  close(ready[0]);
+  close(end[0]);
+  file = Open(path_);
+  EXPECT_EQ(file->path(), path_);
+  EXPECT_TRUE(file->Close().ok());
+  EXPECT_EQ(Blocks(path_).size(), 1u) << "a capture replaces what was in the file";
+}
+
+TEST_F(CaptureTest, AFileSizeLimitIsReported) {
+  rlimit former{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &former), 0);
+  const rlimit limit{.rlim_cur = 4096, .rlim_max = former.rlim_max};
+  auto file = Open(path_);
+  Capture capture(&link_, file->AddInterface("net_x0", kMac));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  rte_mbuf* frame = FrameForTest(Bytes(4334, 1));
+  const uint16_t sent = capture.Send(&frame, 1, 1);
+  const absl::Status status = file->Close();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &former), 0);
+  EXPECT_EQ(sent, 1);
+  EXPECT_NE(status.message().find("File too large"), std::string::npos) << status;
+}
+
+// A capture into a FIFO that the test reads.
+class CaptureIntoPipeTest : public CaptureTest {
+ protected:
+  void SetUp() override {
+    CaptureTest::SetUp();
+    std::filesystem::remove(pipe_);
+    ASSERT_EQ(mkfifo(pipe_.c_str(), 0600), 0);
+    reader_ = open(pipe_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ASSERT_GE(reader_, 0);
+    file_ = Open(pipe_);
+    ASSERT_NE(file_, nullptr);
+    capture_.emplace(&link_, file_->AddInterface("net_x0", kMac));
+  }
+  void TearDown() override {
+    CloseReader();
+    file_.reset();
+    std::filesystem::remove(pipe_);
+    CaptureTest::TearDown();
+  }
+  void CloseReader() {
+    if (reader_ >= 0) close(reader_);
+    reader_ = -1;
+  }
+  void Send(int frames) {
+    for (int i = 0; i < frames; ++i) {
+      rte_mbuf* frame = FrameForTest(Bytes(4000, 1));
+      ASSERT_EQ(capture_->Send(&frame, 1, 1), 1);
+    }
+  }
+
+  const std::string pipe_ = testing::TempDir() + "/capture.pipe";
+  int reader_ = -1;
+  std::unique_ptr<CaptureFile> file_;
+  std::optional<Capture> capture_;
+};
+
+TEST_F(CaptureIntoPipeTest, AReaderThatHasClosedItIsReported) {
+  CloseReader();
+  Send(1);
+  const absl::Status status = file_->Close();
+  EXPECT_NE(status.message().find("Broken pipe"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("1 frames"), std::string::npos) << status;
+}
+
+TEST_F(CaptureIntoPipeTest, TheEndDoesNotWaitForAReaderThatTakesNothing) {
+  Send(100);  // more than a pipe holds
+  const absl::Status status = file_->Close();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+}
+
 TEST_F(CaptureTest, AFileThatCannotBeCreatedIsAnError) {
-  const absl::Status status = CaptureFile::Open("/nonexistent/x.pcapng", 0).status();
+  const absl::Status status =
+      CaptureFile::Open("/nonexistent/x.pcapng", [] { return kEpochNs; }).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(status.message().find("/nonexistent/x.pcapng"), std::string::npos) << status;
 }
