@@ -62,7 +62,8 @@ void MountCalls::Mount(oncrpc::ServiceCall call) {
   Dirpath asked;
   if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
   std::string path(asked.path.text);
-  const bool is_absolute = NormalizeDirectory(&path);
+  // System calls would take only what precedes a NUL.
+  const bool is_valid = NormalizeDirectory(&path) && path.find('\0') == std::string::npos;
   ExportEntry chosen;
   // Of exports inside each other the innermost that admits the client.
   std::pair<bool, size_t> rank;  // whether it admits the client, and the length of its path
@@ -70,7 +71,7 @@ void MountCalls::Mount(oncrpc::ServiceCall call) {
     const Export& exported = entry.tree->exported();
     const std::pair its_rank(exported.RightsOf(call.client()) != nullptr,
                              exported.directory.size());
-    if (!is_absolute || !IsBelow(path, exported.directory) || its_rank < rank) continue;
+    if (!is_valid || !IsBelow(path, exported.directory) || its_rank < rank) continue;
     chosen = entry;
     rank = its_rank;
   }

@@ -165,6 +165,7 @@ TEST_F(MountCallsTest, InvalidPathsGetTheMatchingStatus) {
   EXPECT_EQ(Mount(Path("a/none")).status, Nfsstat3::kNoent);
   EXPECT_TRUE(std::ofstream(Path("a/file")).is_open());
   EXPECT_EQ(Mount(Path("a/file")).status, Nfsstat3::kNotdir);
+  EXPECT_EQ(Mount(Path("a/file") + '\0').status, Nfsstat3::kAcces);
   ASSERT_EQ(symlink("/", Path("a/link").c_str()), 0);
   EXPECT_NE(Mount(Path("a/link")).status, Nfsstat3::kOk);
   EXPECT_NE(Mount(Path("a/link/etc")).status, Nfsstat3::kOk);
