@@ -54,6 +54,10 @@ constexpr std::string_view kRemoved = " (deleted)";
 // A directory may be so many levels below one that has a path. Each costs a system call.
 constexpr int kMaxClimb = 4096;
 
+// How often Walk() tries. Resolving ".." fails with EAGAIN if a rename or mount anywhere on the
+// host comes in between.
+constexpr int kMaxWalks = 32;
+
 // Where the kernel sees it, in this process's mount namespace; empty when its path is longer than
 // PATH_MAX.
 std::string PathOf(const Fd& object) {
@@ -171,8 +175,11 @@ Nfsstat3 ExportTree::Lookup(const Fd& directory, std::string_view name, Fd* obje
 
 Nfsstat3 ExportTree::Walk(std::string_view path, Fd* object) const {
   while (!path.empty() && path.front() == '/') path.remove_prefix(1);
-  *object = OpenBeneath(root_, path.empty() ? "." : path,
-                        RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV | RESOLVE_BENEATH);
+  for (int i = 0; i < kMaxWalks; ++i) {
+    *object = OpenBeneath(root_, path.empty() ? "." : path,
+                          RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV | RESOLVE_BENEATH);
+    if (object->ok() || errno != EAGAIN) break;
+  }
   return object->ok() ? Nfsstat3::kOk : StatusOfErrno(errno);
 }
 

@@ -3,7 +3,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "nfs/export/export_for_test.h"
 
@@ -66,6 +72,35 @@ TEST_F(ExportTreeTest, ForgedForeignAndStaleHandlesAreRejected) {
   exported_.directory = Path("d");
   OpenTree();
   EXPECT_EQ(Find(of_this), Nfsstat3::kStale);
+}
+
+// The kernel gives up on a ".." that it resolves during a rename.
+TEST_F(ExportTreeTest, WalksSucceedDuringRenames) {
+  ASSERT_EQ(mkdir(Path("d").c_str(), 0755), 0);
+  MakeFile("f", "text");
+  std::atomic<bool> done{false};
+  std::thread renamer([&] {
+    while (!done) {
+      EXPECT_EQ(rename(Path("f").c_str(), Path("g").c_str()), 0);
+      EXPECT_EQ(rename(Path("g").c_str(), Path("f").c_str()), 0);
+    }
+  });
+  // Single tries fail so often that one of Walk()'s would fail, too, if it did not repeat them.
+  constexpr int kFailures = 20;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  open_how how = {};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH;
+  int failures = 0;
+  while (failures < kFailures && !HasFailure() && std::chrono::steady_clock::now() < end) {
+    const Fd once(static_cast<int>(
+        syscall(SYS_openat2, tree_->root().get(), "d/../d/../d", &how, sizeof(how))));
+    if (!once.ok()) ++failures;
+    Fd object;
+    EXPECT_EQ(tree_->Walk("d/../d/../d", &object), Nfsstat3::kOk);
+  }
+  done = true;
+  renamer.join();
 }
 
 TEST_F(ExportTreeTest, LookupsCannotLeaveTheExport) {
