@@ -306,10 +306,14 @@ POLLUX_EXPORT int pollux_rdma_ack_cm_event(rdma_cm_event* event) {
 
 int Complete(CmId* id) {
   if (id->sync == nullptr) return 0;
+  if (id->is_removed) return Failed(ENODEV);
   AcknowledgeLast(id);
   if (pollux_rdma_get_cm_event(id->channel, &id->event) != 0) return -1;
   if (id->event->event == RDMA_CM_EVENT_REJECTED) return Failed(ECONNREFUSED);
-  if (id->event->event == RDMA_CM_EVENT_DEVICE_REMOVAL) return Failed(ENODEV);
+  if (id->event->event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+    id->is_removed = true;
+    return Failed(ENODEV);
+  }
   if (id->event->status == 0) return 0;
   return Failed(id->event->status < 0 ? -id->event->status : ECONNREFUSED);
 }

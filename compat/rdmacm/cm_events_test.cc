@@ -366,7 +366,7 @@ TEST_F(CmEventsTest, ASynchronousDatagramListenerMayBeDestroyedBeforeItsAccepted
 }
 
 // The manager tells new identifiers, too, that the device is gone.
-TEST_F(CmEventsTest, ASynchronousCallFailsOnceTheDeviceIsRemoved) {
+TEST_F(CmEventsTest, SynchronousCallsFailOnceTheDeviceIsRemoved) {
   rdma_cm_id* id = nullptr;
   ASSERT_EQ(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP), 0);
   {
@@ -377,6 +377,9 @@ TEST_F(CmEventsTest, ASynchronousCallFailsOnceTheDeviceIsRemoved) {
   }
   Ipv4Address address(kAddressOfOne, kPort);
   EXPECT_EQ(rdma_resolve_addr(id, nullptr, address.get(), kResolveTimeoutMs), -1);
+  EXPECT_EQ(errno, ENODEV);
+  // The event that the failed call has caused is none of the next one's.
+  EXPECT_EQ(rdma_resolve_route(id, kResolveTimeoutMs), -1);
   EXPECT_EQ(errno, ENODEV);
   EXPECT_EQ(rdma_destroy_id(id), 0);
 }
