@@ -76,7 +76,11 @@ int OrErrno(int error) {
 // Fork handlers of a library that is initialised before the device is opened.
 class LibraryOfProgram {
  public:
-  static void Initialise() { pthread_atfork(BeforeFork, AfterFork, AfterFork); }
+  // Registers the handlers at the first call: GoogleTest's --gtest_repeat sets the suite up again.
+  static void Initialise() {
+    static const int error = pthread_atfork(BeforeFork, AfterFork, AfterFork);
+    ASSERT_EQ(error, 0);
+  }
 
   static inline std::mutex mutex;
   static inline std::atomic<ibv_cq*> cq{nullptr};  // polled by the handlers; null: none
