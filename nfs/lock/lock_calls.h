@@ -108,7 +108,8 @@ class LockCalls {
 
     bool InGrace() const { return std::chrono::steady_clock::now() < grace_end; }
     // Makes sure that the host is notified after a restart. Returns false if that is not possible,
-    // because the host cannot be stored; the reason is logged unless it was the last one, too.
+    // because the host cannot be stored; the reason is then logged, within kRefusalLinesPerMinute,
+    // unless it is the one that was logged last.
     bool Remember(const Gid& host);
     // Frees soon what the client held before that incarnation, in all exports except `but`. Returns
     // false if one has no room for the work.

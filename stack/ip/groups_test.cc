@@ -189,7 +189,6 @@ TEST_F(GroupsTest, OnlyTheLastLeaveIsReported) {
   EXPECT_TRUE(link_.sent.empty());
 }
 
-// Of another worker, with the same MAC and IP addresses.
 class PortGroupsTest : public GroupsTest {
  protected:
   PortGroupsTest() : other_(OfOther(interface_.config())) {}
@@ -197,7 +196,7 @@ class PortGroupsTest : public GroupsTest {
     config.answers = false;
     return config;
   }
-  Interface other_;
+  Interface other_;  // another worker's, with the same MAC and IP addresses
 };
 
 TEST_F(PortGroupsTest, OnlyTheLeaveOfTheLastInterfaceIsReported) {
