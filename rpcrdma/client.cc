@@ -232,9 +232,9 @@ void Client::Disconnect() {
 
 absl::Status Client::Call(const oncrpc::CallRequest& request, oncrpc::CallDone done,
                           oncrpc::CallId* id) {
-  const bool outlives = established_ && !leaving_ && config_.reconnect.attempts > 0;
-  if (!outlives && (!connected() || ending_)) {
-    return absl::UnavailableError("the client is not connected");
+  if (!connected() || ending_) [[unlikely]] {
+    const bool outlives = established_ && !leaving_ && config_.reconnect.attempts > 0;
+    if (!outlives) return absl::UnavailableError("the client is not connected");
   }
   return requester_->Call(request, std::move(done), id);
 }

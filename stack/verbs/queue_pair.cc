@@ -112,19 +112,6 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
                 .has_element = true};
 }
 
-// Whether a receive of one element may be posted, with nothing more to it.
-bool TakesReceive(const QueuePair& qp, const ibv_sge& sge) {
-  return qp.state() != IBV_QPS_RESET && qp.state() != IBV_QPS_ERR && qp.srq() == nullptr &&
-         sge.length <= kMaxMessage && qp.rq_depth() < qp.init().cap.max_recv_wr;
-}
-
-void FillReceive(uint64_t wr_id, const ibv_sge& sge, PostedRecv& receive) {
-  receive.wr_id = wr_id;
-  receive.length = sge.length;
-  receive.num_sge = 1;
-  receive.element = sge;
-}
-
 }  // namespace
 
 QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventList* events)
@@ -267,10 +254,8 @@ int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
 
 int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   for (; wr != nullptr; wr = wr->next) {
-    if (wr->num_sge == 1 && TakesReceive(*this, *wr->sg_list)) [[likely]] {
-      FillReceive(wr->wr_id, *wr->sg_list, rq_[rq_tail_++ & rq_mask_]);
+    if (wr->num_sge == 1 && TakePlainRecv(wr->wr_id, *wr->sg_list)) [[likely]]
       continue;
-    }
     if (const int result = TakeRecvRequest(*wr); result != 0) {
       if (bad_wr != nullptr) *bad_wr = wr;
       return result;
@@ -326,14 +311,9 @@ int QueuePair::PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags,
   return 0;
 }
 
-int QueuePair::PostOneRecv(uint64_t wr_id, const ibv_sge& sge) {
-  if (!TakesReceive(*this, sge)) [[unlikely]] {
-    ibv_sge one = sge;
-    const ibv_recv_wr wr{.wr_id = wr_id, .next = nullptr, .sg_list = &one, .num_sge = 1};
-    return PostRecv(&wr, nullptr);
-  }
-  FillReceive(wr_id, sge, rq_[rq_tail_++ & rq_mask_]);
-  return 0;
+[[gnu::noinline]] int QueuePair::PostOtherRecv(uint64_t wr_id, ibv_sge sge) {
+  const ibv_recv_wr wr{.wr_id = wr_id, .next = nullptr, .sg_list = &sge, .num_sge = 1};
+  return PostRecv(&wr, nullptr);
 }
 
 absl::Status QueuePair::Modify(const ibv_qp_attr& change, int mask) {
@@ -383,7 +363,7 @@ absl::Status QueuePair::Modify(const ibv_qp_attr& change, int mask) {
   }
   attr.qp_state = change.qp_state;
   attr.cur_qp_state = change.qp_state;
-  SetPlainBytes();
+  SetPlainLimits();
   return absl::OkStatus();
 }
 
@@ -407,7 +387,7 @@ void QueuePair::FinishSend(ibv_wc_status status) {
   CompleteSend(status);
   if (status == IBV_WC_SUCCESS || !sends()) return;
   attr.qp_state = attr.cur_qp_state = IBV_QPS_SQE;
-  SetPlainBytes();
+  SetPlainLimits();
   attr.sq_draining = 0;
   FlushSend();
 }
@@ -443,7 +423,7 @@ void QueuePair::EnterError() {
   const bool entered = attr.qp_state != IBV_QPS_ERR;
   attr.qp_state = IBV_QPS_ERR;
   attr.cur_qp_state = IBV_QPS_ERR;
-  SetPlainBytes();
+  SetPlainLimits();
   attr.sq_draining = 0;
   FlushSend();
   FlushRecv();
