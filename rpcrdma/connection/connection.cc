@@ -183,7 +183,9 @@ bool Connection::PollCompletions(Role& role) {
 void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
   const uint64_t wr_id = wc.wr_id;
   const ibv_wc_status status = wc.status;
-  const uint32_t bytes = wc.byte_len;
+  // An RDMA WRITE with immediate data completes a receive, too, but it has written byte_len bytes to
+  // other memory, and the receive's buffer still holds an earlier message.
+  const uint32_t bytes = wc.opcode == IBV_WC_RECV ? wc.byte_len : 0;
   const uint32_t invalidated = (wc.wc_flags & IBV_WC_WITH_INV) != 0 ? wc.invalidated_rkey : 0;
   cq_->Pop();
   const auto index = static_cast<uint32_t>(wr_id);
