@@ -38,6 +38,7 @@ Requester::Requester(engine::Worker* worker, const oncrpc::ProgramBinding* bindi
       plain_call_(MakePlainCall()),
       window_(config.credits),
       next_xid_(worker->random().Next32()),
+      last_number_(config.earlier_calls),
       xid_mask_(static_cast<uint32_t>(std::bit_ceil(uint64_t{config.max_calls} * 4) - 1)),
       by_xid_(new Slot*[uint64_t{xid_mask_} + 1]()),
       waiting_(std::bit_ceil(config.max_calls)),

@@ -40,6 +40,8 @@ struct RequesterConfig {
   // credits. The server may just be slow: the call gets twice the time on each further connection,
   // up to 16 times the first one's. 0: never.
   uint64_t silence_ns = 0;
+  // The calls of earlier requesters of the same client, whose CallIds are not used again.
+  uint64_t earlier_calls = 0;
   oncrpc::OpaqueAuth credential;  // sent with every call; its body must outlive the requester
 };
 
@@ -83,6 +85,8 @@ class Requester : public Connection::Role {
   // OnSent() does not tell when that one's work requests make room.
   void Poll() { SendWaiting(); }
 
+  // The calls that were made, those of earlier requesters included.
+  uint64_t calls_made() const { return last_number_; }
   uint32_t outstanding() const { return window_.outstanding(); }
   uint32_t waiting() const { return waiting_count_; }
   const CreditWindow& window() const { return window_; }
@@ -229,7 +233,7 @@ class Requester : public Connection::Role {
   uint32_t replies_on_connection_ = 0;
   absl::Status down_;  // set by FailAll(): the error of further calls
   uint32_t next_xid_;
-  uint64_t last_number_ = 0;
+  uint64_t last_number_;
   uint32_t advertised_ = 0;
   // Scratch memory: the header of the call being built, the reply being handled if it is a plain
   // one, and the results of any other.
