@@ -141,7 +141,7 @@ void Connection::Repost(uint32_t receive) {
 }
 
 // In IBV_QPS_ERR the rest of the send queue was flushed, which is not done.
-bool Connection::TellSent(Role& role) {
+[[gnu::always_inline]] inline bool Connection::TellSent(Role& role) {
   if (qp_ == nullptr || qp_->state() == IBV_QPS_ERR) return false;
   const uint32_t end = qp_->sq_head();
   if (told_ == end) return false;
@@ -183,8 +183,8 @@ bool Connection::PollCompletions(Role& role) {
 void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
   const uint64_t wr_id = wc.wr_id;
   const ibv_wc_status status = wc.status;
-  // An RDMA WRITE with immediate data completes a receive, too, but it has written byte_len bytes to
-  // other memory, and the receive's buffer still holds an earlier message.
+  // An RDMA WRITE with immediate data completes a receive, too, but it has written byte_len bytes
+  // to other memory, and the receive's buffer still holds an earlier message.
   const uint32_t bytes = wc.opcode == IBV_WC_RECV ? wc.byte_len : 0;
   const uint32_t invalidated = (wc.wc_flags & IBV_WC_WITH_INV) != 0 ? wc.invalidated_rkey : 0;
   cq_->Pop();

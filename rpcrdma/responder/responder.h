@@ -77,7 +77,14 @@ class Responder : public Connection::Role {
   void CountCopied(uint64_t bytes) { service_.counters->bytes_copied += bytes; }
   // Continues calls that wait for buffers or for space in the send queue. Returns true if any
   // continued.
-  bool Poll() { return HasWork() && Work(); }
+  bool Poll() {
+    // Replies in flight are only watched, for a connection that has stalled.
+    if (wait_room_.empty() && wait_buffers_.empty() && backlog_.empty() &&
+        connection_->worker()->now_ns() - progress_ns_ <= kWantedStallNs) [[likely]] {
+      return false;
+    }
+    return Work();
+  }
   bool HasWork() const {
     return in_flight_ != 0 || !wait_room_.empty() || !wait_buffers_.empty() || !backlog_.empty();
   }

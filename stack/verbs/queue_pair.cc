@@ -190,7 +190,8 @@ int QueuePair::CheckSends(const ibv_send_wr* wr) const {
 // Takes `wr` if it is what most are: a SEND or an RDMA WRITE of one element that one packet
 // carries, and for which there is room.
 [[gnu::always_inline]] inline bool QueuePair::TakePlainSend(const ibv_send_wr& wr) {
-  if ((wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_RDMA_WRITE) || wr.num_sge != 1 ||
+  static_assert(IBV_WR_RDMA_WRITE == 0 && IBV_WR_SEND == 2);  // no other bit is set in either
+  if ((wr.opcode & ~IBV_WR_SEND) != 0 || wr.num_sge != 1 ||
       (wr.send_flags & IBV_SEND_INLINE) != 0 || wr.sg_list->length - 1 >= most_plain_bytes_ ||
       sq_tail_ - sq_head_ >= init_.cap.max_send_wr) {
     return false;
@@ -202,7 +203,7 @@ int QueuePair::CheckSends(const ibv_send_wr* wr) const {
   return true;
 }
 
-// 0 when `wr` was taken, else an errno. Out of line, so that PostSend() saves no registers for it.
+// 0 when `wr` was taken, else an errno.
 [[gnu::noinline]] int QueuePair::TakeOtherSend(const ibv_send_wr& wr) {
   if (!takes_sends()) return EINVAL;
   uint64_t length;
@@ -238,6 +239,23 @@ int QueuePair::CheckSends(const ibv_send_wr* wr) const {
 }
 
 int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
+  if (wr != nullptr && wr->next == nullptr && TakePlainSend(*wr)) [[likely]] {
+    Activate();
+    return 0;
+  }
+  return PostSendChain(wr, bad_wr);
+}
+
+int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
+  if (wr != nullptr && wr->next == nullptr && wr->num_sge == 1 &&
+      TakePlainRecv(wr->wr_id, *wr->sg_list)) [[likely]] {
+    return 0;
+  }
+  return PostRecvChain(wr, bad_wr);
+}
+
+// Out of line, as the next, so that posting one request saves no registers for it.
+[[gnu::noinline]] int QueuePair::PostSendChain(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
   int result = 0;
   for (; wr != nullptr; wr = wr->next) {
     if (TakePlainSend(*wr)) [[likely]]
@@ -252,7 +270,7 @@ int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
   return result;
 }
 
-int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
+[[gnu::noinline]] int QueuePair::PostRecvChain(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   for (; wr != nullptr; wr = wr->next) {
     if (wr->num_sge == 1 && TakePlainRecv(wr->wr_id, *wr->sg_list)) [[likely]]
       continue;
@@ -264,7 +282,7 @@ int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   return 0;
 }
 
-// 0 when `wr` was taken, else an errno. Out of line, so that PostRecv() saves no registers for it.
+// 0 when `wr` was taken, else an errno.
 [[gnu::noinline]] int QueuePair::TakeRecvRequest(const ibv_recv_wr& wr) {
   if (state() == IBV_QPS_RESET || srq() != nullptr || wr.num_sge < 0 ||
       static_cast<uint32_t>(wr.num_sge) > init_.cap.max_recv_sge) {

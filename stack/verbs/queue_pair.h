@@ -371,6 +371,8 @@ class QueuePair : public EventSource {
   }
   int PostOtherRecv(uint64_t wr_id, ibv_sge sge);
   bool TakePlainSend(const ibv_send_wr& wr);
+  int PostSendChain(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
+  int PostRecvChain(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
   int TakeRecvRequest(const ibv_recv_wr& wr);
 
   // The members that a post reads are adjacent, since with many active queue pairs they are not in
