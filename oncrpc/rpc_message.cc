@@ -32,41 +32,6 @@ void ReadRejected(XdrReader& in, ReplyHeader* reply) {
   }
 }
 
-// Bytes of headers whose authenticators have no body, and where the words of these stand.
-constexpr size_t kBareCallBytes = 40;
-constexpr size_t kBareReplyBytes = kReplyHeaderBytes;
-namespace bare_call {
-constexpr size_t kType = 4, kRpcVersionWord = 8, kProgram = 12, kVersion = 16, kProcedure = 20;
-constexpr size_t kCredential = 24, kVerifier = 32;
-}  // namespace bare_call
-namespace bare_reply {
-constexpr size_t kType = 4, kDenied = 8, kVerifier = 12, kAcceptStatus = 20;
-}  // namespace bare_reply
-
-// A flavor and a length of zero.
-OpaqueAuth BareAuth(const uint8_t* at) {
-  return {.flavor = static_cast<AuthFlavor>(LoadBe32(at)), .body = {}};
-}
-
-// As ParseCall(), for what most calls bear; false for any other.
-bool ParseBareCall(const uint8_t* p, size_t bytes, CallHeader* call) {
-  namespace at = bare_call;
-  if (bytes < kBareCallBytes ||
-      LoadBe32(p + at::kType) != static_cast<uint32_t>(MessageType::kCall) ||
-      LoadBe32(p + at::kRpcVersionWord) != kRpcVersion || LoadBe32(p + at::kCredential + 4) != 0 ||
-      LoadBe32(p + at::kVerifier + 4) != 0) {
-    return false;
-  }
-  call->xid = LoadBe32(p);
-  call->rpc_version = kRpcVersion;
-  call->program = LoadBe32(p + at::kProgram);
-  call->version = LoadBe32(p + at::kVersion);
-  call->procedure = LoadBe32(p + at::kProcedure);
-  call->credential = BareAuth(p + at::kCredential);
-  call->verifier = BareAuth(p + at::kVerifier);
-  return true;
-}
-
 // RFC 2203 section 5.2.1: rpc_gss_proc_t, of which the others are control messages, whose service
 // means nothing; and rpc_gss_service_t.
 constexpr uint32_t kGssData = 0;
@@ -85,8 +50,7 @@ bool ForbidsReduction(const OpaqueAuth& credential) {
   return procedure != kGssData || service >= kGssIntegrity || !in.ok();
 }
 
-size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call) {
-  if (ParseBareCall(bytes.data(), bytes.size(), call)) return kBareCallBytes;
+size_t ParseAnyCall(absl::Span<const uint8_t> bytes, CallHeader* call) {
   XdrReader in(bytes);
   call->xid = in.Uint32();
   if (in.Uint32() != static_cast<uint32_t>(MessageType::kCall)) return 0;
@@ -101,24 +65,8 @@ size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call) {
   return in.ok() ? CallHeaderBytes(*call) : 0;
 }
 
-bool ParsePlainReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply) {
-  namespace at = bare_reply;
-  const uint8_t* p = bytes.data();
-  if (bytes.size() < kBareReplyBytes ||
-      LoadBe32(p + at::kType) != static_cast<uint32_t>(MessageType::kReply) ||
-      LoadBe32(p + at::kDenied) != 0 || LoadBe32(p + at::kVerifier + 4) != 0 ||
-      LoadBe32(p + at::kAcceptStatus) != static_cast<uint32_t>(AcceptStatus::kSuccess)) {
-    return false;
-  }
-  reply->xid = LoadBe32(p);
-  reply->denied = false;
-  reply->verifier = BareAuth(p + at::kVerifier);
-  reply->accept_status = AcceptStatus::kSuccess;
-  return true;
-}
-
 size_t ParseReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply) {
-  if (ParsePlainReply(bytes, reply)) return kBareReplyBytes;
+  if (ParsePlainReply(bytes, reply)) return kReplyHeaderBytes;
   XdrReader in(bytes);
   reply->xid = in.Uint32();
   if (in.Uint32() != static_cast<uint32_t>(MessageType::kReply)) return 0;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "stack/base/byte_order.h"
 
 namespace pollux::oncrpc {
 
@@ -72,13 +73,51 @@ inline constexpr size_t kReplyHeaderBytes = 24;
 size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call);
 size_t ParseReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply);
 // The same for the most frequent kind of reply: success, with an empty verifier body,
-// kReplyHeaderBytes long. Returns false for any other reply. `*reply` must be default-constructed.
+// kReplyHeaderBytes long. Returns false for any other reply. `*reply` must be default-constructed,
+// except that it may have been filled by this function.
 bool ParsePlainReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply);
 
 size_t CallHeaderBytes(const CallHeader& call);
 // Both return the length written, or 0 if the header does not fit.
 size_t EmitCall(const CallHeader& call, absl::Span<uint8_t> out);
 size_t EmitReply(const ReplyHeader& reply, absl::Span<uint8_t> out);
+
+// As ParseCall(), which handles the most frequent calls, whose authenticators have no body, itself.
+size_t ParseAnyCall(absl::Span<const uint8_t> bytes, CallHeader* call);
+
+inline size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call) {
+  constexpr size_t kBareCallBytes = 40;
+  static_assert(MessageType::kCall == MessageType{});
+  const uint8_t* const p = bytes.data();
+  // The message type with the RPC version, and the lengths of both bodies.
+  if (bytes.size() < kBareCallBytes || LoadBe64(p + 4) != kRpcVersion || LoadBe32(p + 28) != 0 ||
+      LoadBe32(p + 36) != 0) [[unlikely]] {
+    return ParseAnyCall(bytes, call);
+  }
+  call->xid = LoadBe32(p);
+  call->rpc_version = kRpcVersion;
+  call->program = LoadBe32(p + 12);
+  call->version = LoadBe32(p + 16);
+  call->procedure = LoadBe32(p + 20);
+  call->credential = {.flavor = static_cast<AuthFlavor>(LoadBe32(p + 24)), .body = {}};
+  call->verifier = {.flavor = static_cast<AuthFlavor>(LoadBe32(p + 32)), .body = {}};
+  return kBareCallBytes;
+}
+
+inline bool ParsePlainReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply) {
+  const uint8_t* const p = bytes.data();
+  // The message type with MSG_ACCEPTED, and the length of the verifier's body with SUCCESS.
+  if (bytes.size() < kReplyHeaderBytes ||
+      LoadBe64(p + 4) != uint64_t{static_cast<uint32_t>(MessageType::kReply)} << 32 ||
+      LoadBe64(p + 16) != 0) {
+    return false;
+  }
+  reply->xid = LoadBe32(p);
+  reply->denied = false;
+  reply->verifier = {.flavor = static_cast<AuthFlavor>(LoadBe32(p + 12)), .body = {}};
+  reply->accept_status = AcceptStatus::kSuccess;
+  return true;
+}
 
 }  // namespace pollux::oncrpc
 

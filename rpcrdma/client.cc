@@ -197,6 +197,7 @@ void Client::OnEstablished(const cm::Event& event) {
                                                              .max_calls = config_.max_calls,
                                                              .max_losses = policy.attempts + 1,
                                                              .silence_ns = silence_ms * 1'000'000,
+                                                             .earlier_calls = earlier_calls_,
                                                              .credential = config_.credential},
                                              &counters_);
   } else {
@@ -232,9 +233,9 @@ void Client::Disconnect() {
 
 absl::Status Client::Call(const oncrpc::CallRequest& request, oncrpc::CallDone done,
                           oncrpc::CallId* id) {
-  const bool outlives = established_ && !leaving_ && config_.reconnect.attempts > 0;
-  if (!outlives && (!connected() || ending_)) {
-    return absl::UnavailableError("the client is not connected");
+  if (!connected() || ending_) [[unlikely]] {
+    const bool outlives = established_ && !leaving_ && config_.reconnect.attempts > 0;
+    if (!outlives) return absl::UnavailableError("the client is not connected");
   }
   return requester_->Call(request, std::move(done), id);
 }
@@ -354,6 +355,7 @@ void Client::Finish() {
   const absl::Status status = std::exchange(end_status_, absl::OkStatus());
   const bool was_established = std::exchange(established_, false);
   state_ = State::kIdle;
+  if (requester_ != nullptr) earlier_calls_ = requester_->calls_made();
   requester_.reset();
   Drop(std::exchange(link_, {}));
   if (was_established) {

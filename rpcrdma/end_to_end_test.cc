@@ -386,6 +386,30 @@ TEST_F(MirrorTest, LostConnectionFailsEveryCallAndTheClientConnectsAgain) {
   EXPECT_TRUE(Put(50'000).ok());
 }
 
+TEST_F(MirrorTest, TheIdOfACallIsNotUsedAgainByTheNextConnection) {
+  StartAll();
+  std::optional<absl::Status> first, second;
+  oncrpc::CallId id;
+  const auto hold = [&](std::optional<absl::Status>* status, oncrpc::CallId* of) {
+    return client->Call(
+        {.procedure = kHold}, [status](absl::Status s, const oncrpc::Reply*) { *status = s; }, of);
+  };
+  ASSERT_TRUE(hold(&first, &id).ok());
+  ASSERT_TRUE(RunUntil([&] { return server->held.size() == 1; }));
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([&] { return ended.has_value(); }));
+  EXPECT_EQ(first->code(), absl::StatusCode::kUnavailable);
+  server->AnswerHeld();
+  ASSERT_TRUE(server->server->Listen(kTestPort).ok());
+  ConnectClient();
+  ASSERT_TRUE(hold(&second, nullptr).ok());
+  ASSERT_TRUE(RunUntil([&] { return server->held.size() == 1; }));
+  EXPECT_FALSE(client->Cancel(id));
+  server->AnswerHeld();
+  ASSERT_TRUE(RunUntil([&] { return second.has_value(); }));
+  EXPECT_TRUE(second->ok()) << *second;
+}
+
 TEST_F(MirrorTest, AServerThatTakesNoMoreCallsAnswersThoseInProgress) {
   StartAll();
   EXPECT_TRUE(Put(50'000).ok());

@@ -137,6 +137,10 @@ void RawPeer::Read(size_t offset, const Segment& from) { PostRdma(IBV_WR_RDMA_RE
 
 void RawPeer::Write(size_t offset, const Segment& to) { PostRdma(IBV_WR_RDMA_WRITE, offset, to); }
 
+void RawPeer::WriteWithImmediate(size_t offset, const Segment& to) {
+  PostRdma(IBV_WR_RDMA_WRITE_WITH_IMM, offset, to);
+}
+
 void RawPeer::PostRdma(ibv_wr_opcode opcode, size_t offset, const Segment& remote) {
   ibv_sge sge{region_.iova + offset, remote.length, region_.key};
   ibv_send_wr wr{};

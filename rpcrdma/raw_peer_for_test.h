@@ -60,6 +60,8 @@ class RawPeer : public engine::Poller {
   // Use the local memory at `offset`.
   void Read(size_t offset, const Segment& from);
   void Write(size_t offset, const Segment& to);
+  // An RDMA WRITE with immediate data, which uses one of the peer's receives.
+  void WriteWithImmediate(size_t offset, const Segment& to);
 
   // Registered for all kinds of access.
   uint8_t* memory() { return memory_.data(); }

@@ -1,6 +1,5 @@
 #include "rpcrdma/connection/connection.h"
 
-#include <bit>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -9,10 +8,12 @@
 namespace pollux::rpcrdma {
 namespace {
 
-// wr_id: receives carry their index and this bit; sends carry their cookie.
+// The wr_id of receives: their number, and this bit.
 constexpr uint64_t kReceiveBit = 1ull << 63;
+// The wr_id of work requests: their cookie, with this bit if their success is not reported.
+constexpr uint64_t kUntoldBit = 1ull << 62;
+constexpr uint32_t kAskedCookie = Connection::kMaxCookie;  // of WatchPeer()
 constexpr int kPollBatch = 32;
-constexpr uint32_t kAskedCookie = UINT32_MAX;  // of WatchPeer()
 
 }  // namespace
 
@@ -57,15 +58,13 @@ absl::Status Connection::MakeObjects(absl::AnyInvocable<void(ibv_event_type)> on
   if (!qp.ok()) return qp.status();
   qp_ = *qp;
   posted_ = told_ = qp_->sq_head();
+  open_queue_ = config_.send_queue;
   return absl::OkStatus();
 }
 
 absl::Status Connection::MakeBuffers() {
   if (!MemoryReserve::IsWhole()) return absl::ResourceExhaustedError("memory is short");
   received_ = std::make_unique<ReceivedHeader>();
-  const uint32_t places = std::bit_ceil(config_.send_queue);
-  cookie_mask_ = places - 1;
-  cookies_.reset(new uint32_t[places]);
   if (absl::Status status = MakeMemory(config_.receives * Stride(config_.receive_bytes),
                                        IBV_ACCESS_LOCAL_WRITE, &receive_memory_, &receive_region_);
       !status.ok()) {
@@ -109,7 +108,8 @@ void Connection::Close() {
 
 absl::Status Connection::PostReceives() {
   for (uint32_t i = 0; i < config_.first_receives; ++i) {
-    PostReceive(config_.receives + i, first_region_.key);
+    const uint32_t receive = config_.receives + i;
+    PostReceive(receive, ReceiveBuffer(receive), first_region_.key);
   }
   if (config_.first_receives == 0) {
     for (uint32_t i = 0; i < config_.receives; ++i) Repost(i);
@@ -123,30 +123,34 @@ absl::Status Connection::Complete() {
   return broken_ ? absl::InternalError("cannot post receives to the queue pair") : absl::OkStatus();
 }
 
-void Connection::PostReceive(uint32_t receive, uint32_t lkey) {
-  const ibv_sge sge{reinterpret_cast<uint64_t>(ReceiveBuffer(receive)), config_.receive_bytes,
-                    lkey};
-  if (qp_->PostOneRecv(kReceiveBit | receive, sge) != 0) MarkBroken();
+// The receives from config_.receives on are the first ones.
+void Connection::PostReceive(uint32_t receive, uint8_t* buffer, uint32_t lkey) {
+  const ibv_sge sge{reinterpret_cast<uint64_t>(buffer), config_.receive_bytes, lkey};
+  if (qp_->PostOneRecv(kReceiveBit | receive, sge) != 0) [[unlikely]]
+    MarkBroken();
 }
 
 void Connection::Repost(uint32_t receive) {
-  if (qp_ == nullptr) return;
+  if (qp_ == nullptr) [[unlikely]]
+    return;
   // In place of a first one, the buffer that was kept for it.
   if (receive >= config_.receives) [[unlikely]]
     receive -= config_.receives;
-  PostReceive(receive, receive_region_.key);
+  PostReceive(receive, receive_memory_.get() + receive * Stride(config_.receive_bytes),
+              receive_region_.key);
 }
 
 // In IBV_QPS_ERR the rest of the send queue was flushed, which is not done.
-bool Connection::TellSent(Role& role) {
+[[gnu::always_inline]] inline bool Connection::TellSent(Role& role) {
   if (qp_ == nullptr || qp_->state() == IBV_QPS_ERR) return false;
   const uint32_t end = qp_->sq_head();
   if (told_ == end) return false;
   while (told_ != end && !broken_) {
-    const uint32_t cookie = cookies_[told_++ & cookie_mask_];
-    if (cookie < kMaxCookie) {
-      role.OnSent(cookie);
-    } else if (cookie == kAskedCookie) {
+    // The work request stays in its place until a further send_queue of them have been posted.
+    const uint64_t wr_id = qp_->sq(told_++).wr_id;
+    if (wr_id < kMaxCookie) [[likely]] {
+      role.OnSent(static_cast<uint32_t>(wr_id));
+    } else if (wr_id == kAskedCookie) {
       asked_ = false;
     }
   }
@@ -179,15 +183,17 @@ bool Connection::PollCompletions(Role& role) {
 void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
   const uint64_t wr_id = wc.wr_id;
   const ibv_wc_status status = wc.status;
-  const uint32_t bytes = wc.byte_len;
+  // An RDMA WRITE with immediate data completes a receive, too, but it has written byte_len bytes
+  // to other memory, and the receive's buffer still holds an earlier message.
+  const uint32_t bytes = wc.opcode == IBV_WC_RECV ? wc.byte_len : 0;
   const uint32_t invalidated = (wc.wc_flags & IBV_WC_WITH_INV) != 0 ? wc.invalidated_rkey : 0;
   cq_->Pop();
   const auto index = static_cast<uint32_t>(wr_id);
-  if (status != IBV_WC_SUCCESS) {
+  if (status != IBV_WC_SUCCESS) [[unlikely]] {
     MarkBroken();
     failure_ = status;
     if ((wr_id & kReceiveBit) == 0 && index != kAskedCookie) role.OnFailed(index, status);
-  } else if ((wr_id & kReceiveBit) != 0) {
+  } else if ((wr_id & kReceiveBit) != 0) [[likely]] {
     Arrival arrival{
         .receive = index, .message = {ReceiveBuffer(index), bytes}, .invalidated = invalidated};
     arrival.plain = IsPlainMessage(arrival.message);
@@ -222,12 +228,12 @@ void Connection::OnQuiet(void* connection, uint64_t now_ns) {
 }
 
 void Connection::Post(ibv_send_wr& wr, uint32_t cookie, bool told) {
-  wr.wr_id = cookie;
-  if (!IsOpen() || qp_->PostSend(&wr, nullptr) != 0) {
+  wr.wr_id = told ? cookie : cookie | kUntoldBit;
+  if (!MaySend() || qp_->PostSend(&wr, nullptr) != 0) {
     MarkBroken();
     return;
   }
-  Posted(cookie, told);
+  OnPosted();
 }
 
 void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
@@ -236,11 +242,11 @@ void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool
                     send_region_.key};
   // What waits for no completion asks for no acknowledgement.
   const unsigned flags = hurried ? IBV_SEND_SIGNALED : 0;
-  if (!IsOpen() || qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) {
+  if (!MaySend() || qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) [[unlikely]] {
     MarkBroken();
     return;
   }
-  Posted(cookie, /*told=*/true);
+  OnPosted();
 }
 
 void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie,

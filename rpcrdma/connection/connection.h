@@ -118,6 +118,7 @@ class Connection {
   bool broken() const { return broken_; }
   void MarkBroken() {
     broken_ = true;
+    open_queue_ = 0;
     wakeup_.Wake();
   }
   // Whether Poll() has nothing to do and all posted work requests have completed.
@@ -130,10 +131,12 @@ class Connection {
   }
   // The number of free send queue entries.
   uint32_t send_room() const { return config_.send_queue - (posted_ - told_); }
+  // Whether a work request may be posted: there is room, and the connection is not broken.
+  bool MaySend() const { return posted_ - told_ < open_queue_; }
 
   // Post a work request. Each takes one send queue entry; the caller must have checked send_room().
   // `cookie` must be less than kMaxCookie, and `lkey` may be 0 only for 0 bytes.
-  static constexpr uint32_t kMaxCookie = UINT32_MAX - 1;
+  static constexpr uint32_t kMaxCookie = UINT32_MAX;
   struct Local {
     const uint8_t* address = nullptr;
     uint32_t length = 0;
@@ -191,14 +194,11 @@ class Connection {
     return (is_first ? first_memory_ : receive_memory_).get() +
            place * Stride(config_.receive_bytes);
   }
-  void PostReceive(uint32_t receive, uint32_t lkey);
-  static constexpr uint32_t kNotTold = kMaxCookie;
-  // Whether a work request may be posted.
-  bool IsOpen() const { return qp_ != nullptr && !broken_ && send_room() > 0; }
+  void PostReceive(uint32_t receive, uint8_t* buffer, uint32_t lkey);
   // `told`: report the completion to the role.
   void Post(ibv_send_wr& wr, uint32_t cookie, bool told);
-  void Posted(uint32_t cookie, bool told) {
-    cookies_[posted_++ & cookie_mask_] = told ? cookie : kNotTold;
+  void OnPosted() {
+    ++posted_;
     wakeup_.Wake();
   }
   bool HasCompletions() const {
@@ -224,11 +224,10 @@ class Connection {
   memory::MemoryRegion receive_region_;
   memory::MemoryRegion send_region_;
   // Completion of work requests is taken from the queue pair's send queue, so that successful ones
-  // need no completion: the number posted, the number completed and reported, and their cookies.
+  // need no completion: the number posted, and the number completed and reported.
   uint32_t posted_ = 0;
   uint32_t told_ = 0;
-  uint32_t cookie_mask_ = 0;
-  std::unique_ptr<uint32_t[]> cookies_;
+  uint32_t open_queue_ = 0;  // config_.send_queue; 0 without a queue pair, or if broken_
   bool broken_ = false;
   ibv_wc_status failure_ = IBV_WC_SUCCESS;
   uint64_t heard_ns_ = 0;  // time of the last completion

@@ -9,10 +9,10 @@ namespace pollux::rpcrdma {
 namespace {
 
 // RFC 8167 section 4.1: by the call direction field, the second word of the RPC header.
-std::optional<Direction> ByType(absl::Span<const uint8_t> payload) {
+std::optional<Direction> ByType(const Connection::Arrival& arrival, size_t payload_at) {
   constexpr size_t kTypeAt = 4;
-  if (payload.size() < kTypeAt + 4) return std::nullopt;
-  const uint32_t type = LoadBe32(&payload[kTypeAt]);
+  if (arrival.message.size() < payload_at + kTypeAt + 4) return std::nullopt;
+  const uint32_t type = LoadBe32(arrival.message.data() + payload_at + kTypeAt);
   if (type == static_cast<uint32_t>(oncrpc::MessageType::kCall)) return Direction::kCall;
   if (type == static_cast<uint32_t>(oncrpc::MessageType::kReply)) return Direction::kReply;
   return std::nullopt;
@@ -22,13 +22,13 @@ std::optional<Direction> ByType(absl::Span<const uint8_t> payload) {
 
 std::optional<Direction> DirectionOf(const Connection::Arrival& arrival) {
   if (arrival.plain) [[likely]]
-    return ByType(arrival.message.subspan(kMinHeaderBytes));
+    return ByType(arrival, kMinHeaderBytes);
   const auto& [status, bytes, header] = *arrival.header;
   // The fixed fields are valid in whatever is long enough for them.
   if (arrival.message.size() < kFixedBytes) return std::nullopt;
   if (header.proc == Proc::kError) return Direction::kReply;
   if (status != HeaderStatus::kOk) return std::nullopt;
-  if (header.proc == Proc::kMsg) return ByType(arrival.message.subspan(bytes));
+  if (header.proc == Proc::kMsg) return ByType(arrival, bytes);
   if (header.proc != Proc::kNomsg) return std::nullopt;
   // RFC 8166 section 4.3.1
   if (header.chunks.read_count > 0) return Direction::kCall;

@@ -15,10 +15,10 @@
 namespace pollux::rpcrdma {
 
 struct CallPlan {
+  uint32_t read_chunks = 0;  // one bit for each item
   bool write_chunks = false;
   bool reply_chunk = false;
-  uint32_t read_chunks = 0;  // one bit for each item
-  bool long_call = false;    // the whole Payload stream in a position-zero Read chunk
+  bool long_call = false;  // the whole Payload stream in a position-zero Read chunk
 
   bool has_chunks() const { return write_chunks || reply_chunk || read_chunks != 0 || long_call; }
 };

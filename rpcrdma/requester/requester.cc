@@ -38,15 +38,17 @@ Requester::Requester(engine::Worker* worker, const oncrpc::ProgramBinding* bindi
       plain_call_(MakePlainCall()),
       window_(config.credits),
       next_xid_(worker->random().Next32()),
-      by_xid_(std::bit_ceil(size_t{config.max_calls} * 4)),
+      last_number_(config.earlier_calls),
+      xid_mask_(static_cast<uint32_t>(std::bit_ceil(uint64_t{config.max_calls} * 4) - 1)),
+      by_xid_(new Slot*[uint64_t{xid_mask_} + 1]()),
       waiting_(std::bit_ceil(config.max_calls)),
       look_timer_(&Requester::OnLook, this) {
   plain_calls_.Reset(terms_);
   for (uint32_t i = 0; i < config.max_calls; ++i) {
     slots_.push_back(std::make_unique<Slot>(this));
     slots_.back()->index = i;
-    free_slots_.push_back(config.max_calls - 1 - i);
   }
+  free_slots_.Fill(0, config.max_calls);
 }
 
 Requester::~Requester() { FailAll(absl::CancelledError("the client is gone")); }
@@ -74,9 +76,7 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
   replies_on_connection_ = 0;
   given_up_ = false;
   buffer_uses_.assign(connection->config().send_buffers, 0);
-  free_buffers_.clear();
-  buffer_count_ = buffers.count;
-  for (uint32_t i = 0; i < buffers.count; ++i) free_buffers_.push_back(buffers.first + i);
+  free_buffers_.Fill(buffers.first, buffers.count);
   // Who is told that a call failed may make another: it is not sent before all have their plan.
   for (const auto& slot : slots_) {
     if (slot->state != State::kWaiting) continue;
@@ -142,8 +142,7 @@ absl::Status Requester::Call(const oncrpc::CallRequest& request, oncrpc::CallDon
     return absl::ResourceExhaustedError(
         absl::StrFormat("%d calls are outstanding or waiting", config_.max_calls));
   }
-  Slot& slot = *slots_[free_slots_.back()];
-  free_slots_.pop_back();
+  Slot& slot = *slots_[free_slots_.Take()];
   slot.state = State::kWaiting;
   slot.number = ++last_number_;
   slot.sends = slot.losses = slot.silences = 0;
@@ -184,7 +183,7 @@ void Requester::Dequeue(const Slot& slot) {
   for (--waiting_count_; place < waiting_count_; ++place) WaitingAt(place) = WaitingAt(place + 1);
 }
 
-void Requester::SendFirstWaiting() {
+[[gnu::noinline]] void Requester::SendFirstWaiting() {
   Slot& slot = *slots_[WaitingAt(0)];
   ++waiting_head_;
   --waiting_count_;
@@ -196,13 +195,20 @@ void Requester::SendFirstWaiting() {
   FinishFenced(slot, std::move(sent), nullptr);
 }
 
-absl::Status Requester::SendCall(Slot& slot) {
-  const uint32_t buffer = free_buffers_.back();
-  size_t bytes = 0;
+[[gnu::always_inline]] inline absl::Status Requester::SendCall(Slot& slot) {
+  const uint32_t buffer = free_buffers_.next();
   if (!slot.has_xid) TakeXid(slot);
   buffer_uses_[buffer] = 1;
-  // RFC 8166 section 4.5.4: a call that cannot be constructed fails at once, and it alone.
-  if (absl::Status built = BuildCall(slot, buffer, &bytes); !built.ok()) {
+  size_t bytes = 0;
+  if (!slot.has_chunks && slot.request.header == nullptr && slot.request.items.empty()) [[likely]] {
+    slot.write_chunk_count = 0;
+    slot.offered_reply = false;
+    bytes = plain_call_.Emit(slot.xid, slot.request.procedure, window_.requested(),
+                             slot.request.arguments, connection_->send_buffer(buffer));
+    if (bytes == 0) [[unlikely]]
+      return absl::InternalError("the call is larger than its send buffer");
+  } else if (absl::Status built = BuildCall(slot, buffer, &bytes); !built.ok()) {
+    // RFC 8166 section 4.5.4: a call that cannot be constructed fails at once, and it alone.
     Fence(slot);
     return built;
   }
@@ -210,9 +216,9 @@ absl::Status Requester::SendCall(Slot& slot) {
   slot.sent_ns = worker_->now_ns();
   if (slot.sends++ > 0) ++counters_->calls_sent_again;
   window_.OnSend();
-  free_buffers_.pop_back();
+  free_buffers_.Take();
   ++counters_->calls_sent;
-  const bool hurried = free_buffers_.size() * 2 < buffer_count_;
+  const bool hurried = free_buffers_.size() * 2 < free_buffers_.capacity();
   connection_->PostSend(buffer, static_cast<uint32_t>(bytes), buffer, hurried);
   return absl::OkStatus();
 }
@@ -234,7 +240,7 @@ CallTerms Requester::TermsOf(const oncrpc::CallRequest& request) const {
 }
 
 Requester::Slot* Requester::FindXid(uint32_t xid) const {
-  Slot* const slot = by_xid_[xid & (by_xid_.size() - 1)];
+  Slot* const slot = by_xid_[xid & xid_mask_];
   return slot != nullptr && slot->xid == xid && !slot->queued ? slot : nullptr;
 }
 
@@ -244,23 +250,7 @@ void Requester::OnSent(uint32_t cookie) {
 }
 
 void Requester::ReleaseBuffer(uint32_t buffer) {
-  if (--buffer_uses_[buffer] == 0) free_buffers_.push_back(buffer);
-}
-
-void Requester::FinishFenced(Slot& slot, absl::Status status, const oncrpc::Reply* reply) {
-  slot.timer.Cancel();
-  oncrpc::CallDone done = std::move(slot.done);
-  const bool abandoned = slot.state == State::kAbandoned;
-  Release(slot);
-  if (!abandoned) done(std::move(status), reply);
-}
-
-// Its callback is called, or on its way to be.
-[[gnu::always_inline]] inline void Requester::Release(Slot& slot) {
-  slot.state = State::kFree;
-  slot.queued = false;
-  if (std::exchange(slot.has_xid, false)) PlaceOf(slot.xid) = nullptr;
-  free_slots_.push_back(slot.index);
+  if (--buffer_uses_[buffer] == 0) free_buffers_.Give(buffer);
 }
 
 // RFC 8166 section 4.4.1: nobody reaches the memory when the caller gets it back.

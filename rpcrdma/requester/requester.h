@@ -17,6 +17,7 @@
 #include "oncrpc/xdr.h"
 #include "rpcrdma/connection/connection.h"
 #include "rpcrdma/connection/counters.h"
+#include "rpcrdma/connection/free_list.h"
 #include "rpcrdma/requester/call_plan.h"
 #include "rpcrdma/wire/credits.h"
 #include "rpcrdma/wire/header.h"
@@ -39,6 +40,8 @@ struct RequesterConfig {
   // credits. The server may just be slow: the call gets twice the time on each further connection,
   // up to 16 times the first one's. 0: never.
   uint64_t silence_ns = 0;
+  // The calls of earlier requesters of the same client, whose CallIds are not used again.
+  uint64_t earlier_calls = 0;
   oncrpc::OpaqueAuth credential;  // sent with every call; its body must outlive the requester
 };
 
@@ -82,6 +85,8 @@ class Requester : public Connection::Role {
   // OnSent() does not tell when that one's work requests make room.
   void Poll() { SendWaiting(); }
 
+  // The calls that were made, those of earlier requesters included.
+  uint64_t calls_made() const { return last_number_; }
   uint32_t outstanding() const { return window_.outstanding(); }
   uint32_t waiting() const { return waiting_count_; }
   const CreditWindow& window() const { return window_; }
@@ -152,7 +157,7 @@ class Requester : public Connection::Role {
   }
   bool MaySend() const {
     return connection_ != nullptr && window_.CanSend() && !free_buffers_.empty() &&
-           connection_->send_room() > 0 && !connection_->broken();
+           connection_->MaySend();
   }
   void SendFirstWaiting();
   // Returns an error if the call cannot be built; nothing was sent then.
@@ -162,11 +167,24 @@ class Requester : public Connection::Role {
     Fence(slot);
     FinishFenced(slot, std::move(status), reply);
   }
-  void FinishFenced(Slot& slot, absl::Status status, const oncrpc::Reply* reply);
-  void Release(Slot& slot);
+  [[gnu::always_inline]] void FinishFenced(Slot& slot, absl::Status status,
+                                           const oncrpc::Reply* reply) {
+    slot.timer.Cancel();
+    oncrpc::CallDone done = std::move(slot.done);
+    const bool abandoned = slot.state == State::kAbandoned;
+    Release(slot);
+    if (!abandoned) done(std::move(status), reply);
+  }
+  // Its callback was called, or is about to be.
+  void Release(Slot& slot) {
+    slot.state = State::kFree;
+    slot.queued = false;
+    if (std::exchange(slot.has_xid, false)) PlaceOf(slot.xid) = nullptr;
+    free_slots_.Give(slot.index);
+  }
   void ReleaseBuffer(uint32_t buffer);
   void TakeXid(Slot& slot);
-  Slot*& PlaceOf(uint32_t xid) { return by_xid_[xid & (by_xid_.size() - 1)]; }
+  Slot*& PlaceOf(uint32_t xid) { return by_xid_[xid & xid_mask_]; }
   // The RPC header that is sent with the call, and the terms that follow from it.
   oncrpc::CallHeader HeaderOf(const Slot& slot) const;
   CallTerms TermsOf(const oncrpc::CallRequest& request) const;
@@ -179,8 +197,6 @@ class Requester : public Connection::Role {
   void Dequeue(const Slot& slot);
   // Building the message of a call: requester_message.cc.
   absl::Status BuildCall(Slot& slot, uint32_t buffer, size_t* bytes);
-  // The same for a call without chunks and with the requester's own header.
-  size_t BuildPlainCall(Slot& slot, uint32_t buffer);
   absl::Status OfferReads(Slot& slot, uint32_t buffer, const oncrpc::CallHeader& call);
   absl::Status OfferWrites(Slot& slot);
   absl::Status Offer(Slot& slot, absl::Span<const uint8_t> memory, int access, Segment* segment);
@@ -217,18 +233,21 @@ class Requester : public Connection::Role {
   uint32_t replies_on_connection_ = 0;
   absl::Status down_;  // set by FailAll(): the error of further calls
   uint32_t next_xid_;
-  uint64_t last_number_ = 0;
+  uint64_t last_number_;
   uint32_t advertised_ = 0;
-  // Scratch memory: the header of the call being built, and the results of the reply being handled.
+  // Scratch memory: the header of the call being built, the reply being handled if it is a plain
+  // one, and the results of any other.
   Header header_;
+  oncrpc::Reply plain_reply_;
   std::array<oncrpc::ReducedItem, oncrpc::kMaxItems> results_;
   std::vector<std::unique_ptr<Slot>> slots_;
-  std::vector<uint32_t> free_slots_;
-  uint32_t buffer_count_ = 0;  // the send buffers that belong to the Requester
-  std::vector<uint32_t> free_buffers_;
+  FreeList free_slots_;
+  FreeList free_buffers_;  // of the send buffers that belong to the Requester
   // the users of each buffer: its SEND, and the server that reads a long call
   std::vector<uint8_t> buffer_uses_;
-  std::vector<Slot*> by_xid_;  // size is a power of two; an XID whose place is occupied is not used
+  // Calls by the low bits of their XIDs. An XID whose place is occupied is not used.
+  uint32_t xid_mask_;
+  std::unique_ptr<Slot*[]> by_xid_;
   std::vector<uint32_t> waiting_;  // ring for max_calls, rounded up to a power of two
   uint32_t waiting_head_ = 0;      // not reduced modulo the ring's size
   uint32_t waiting_count_ = 0;

@@ -4,11 +4,6 @@
 #include "rpcrdma/requester/requester.h"
 
 namespace pollux::rpcrdma {
-namespace {
-
-absl::Status Outgrown() { return absl::InternalError("the call outgrew its send buffer"); }
-
-}  // namespace
 
 // For this call alone, no more than its memory, and only in the direction in which the call needs
 // it: RFC 5042 sections 6.3.3, 6.3.4, 6.3.5, 6.3.6 and 6.4.5.
@@ -95,20 +90,9 @@ oncrpc::CallHeader Requester::HeaderOf(const Slot& slot) const {
           .credential = config_.credential};
 }
 
-size_t Requester::BuildPlainCall(Slot& slot, uint32_t buffer) {
-  slot.write_chunk_count = 0;
-  slot.offered_reply = false;
-  return plain_call_.Emit(slot.xid, slot.request.procedure, window_.requested(),
-                          slot.request.arguments, connection_->send_buffer(buffer));
-}
-
 absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
   const oncrpc::CallRequest& request = slot.request;
   const CallPlan& plan = slot.plan;
-  if (request.header == nullptr && request.items.empty() && !slot.has_chunks) {
-    *bytes = BuildPlainCall(slot, buffer);
-    return *bytes > 0 ? absl::OkStatus() : Outgrown();
-  }
   const oncrpc::CallHeader call = HeaderOf(slot);
   // RFC 8166 section 4.2.1, and RFC 8167 section 5.1 for the reverse direction: one XID, one
   // version.
@@ -136,7 +120,8 @@ absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
   }
   rest.FixedOpaque(request.arguments.subspan(from));
   *bytes += rest.size();
-  return rest.ok() ? absl::OkStatus() : Outgrown();
+  return rest.ok() ? absl::OkStatus()
+                   : absl::InternalError("the call is larger than its send buffer");
 }
 
 void Requester::Fence(Slot& slot) {

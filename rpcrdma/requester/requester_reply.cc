@@ -26,21 +26,25 @@ bool Requester::MayInvalidate(const Slot& slot, uint32_t key) {
 }
 
 bool Requester::TakePlainReply(const Connection::Arrival& arrival) {
-  const absl::Span<const uint8_t> message = arrival.message;
-  if (!arrival.plain || arrival.invalidated != 0) return false;
-  Slot* const slot = FindXid(LoadBe32(&message[kXidAt]));
-  if (slot == nullptr || slot->state != State::kSent || slot->has_chunks) return false;
-  oncrpc::Reply reply;
-  const absl::Span<const uint8_t> payload = message.subspan(kMinHeaderBytes);
-  // RFC 8166 section 4.2.1: both XIDs are the same.
-  if (!oncrpc::ParsePlainReply(payload, &reply.header) || reply.header.xid != slot->xid)
+  if (!arrival.plain || arrival.invalidated != 0) [[unlikely]]
     return false;
-  reply.results = payload.subspan(oncrpc::kReplyHeaderBytes);
+  const uint8_t* const message = arrival.message.data();
+  Slot* const slot = FindXid(LoadBe32(message + kXidAt));
+  if (slot == nullptr || slot->state != State::kSent || slot->has_chunks) [[unlikely]]
+    return false;
+  const size_t rpc_bytes = arrival.message.size() - kMinHeaderBytes;
+  // RFC 8166 section 4.2.1: both XIDs are the same.
+  if (!oncrpc::ParsePlainReply({message + kMinHeaderBytes, rpc_bytes}, &plain_reply_.header) ||
+      plain_reply_.header.xid != slot->xid) [[unlikely]] {
+    return false;
+  }
+  plain_reply_.results = {message + kMinHeaderBytes + oncrpc::kReplyHeaderBytes,
+                          rpc_bytes - oncrpc::kReplyHeaderBytes};
   ++counters_->replies_received;
   ++replies_on_connection_;
-  window_.OnReply(LoadBe32(&message[kCreditsAt]));
+  window_.OnReply(LoadBe32(message + kCreditsAt));
   // Nothing was offered for it.
-  FinishFenced(*slot, absl::OkStatus(), &reply);
+  FinishFenced(*slot, absl::OkStatus(), &plain_reply_);
   return true;
 }
 

@@ -58,7 +58,10 @@ class ReplyHandle {
   ReplyHandle(ReplyHandle&& other) noexcept
       : responder_(std::exchange(other.responder_, nullptr)), slot_(other.slot_) {}
   ReplyHandle& operator=(ReplyHandle&&) = delete;
-  ~ReplyHandle();
+  ~ReplyHandle() {
+    if (responder_ != nullptr) [[unlikely]]
+      Fail(oncrpc::AcceptStatus::kSystemError);
+  }
 
   // Sends a successful reply. `results` is XDR without the bytes of items and is copied during this
   // call. `items` holds at most kMaxItems, ordered by position, and is moved from. More items, or a

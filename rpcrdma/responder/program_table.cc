@@ -9,9 +9,9 @@ namespace pollux::rpcrdma {
 
 absl::Status ProgramTable::Add(Program program) {
   if (absl::Status status = program.binding.Validate(); !status.ok()) return status;
-  for (const Program& other : programs_) {
-    if (other.binding.program == program.binding.program &&
-        other.binding.version == program.binding.version) {
+  for (const auto& other : programs_) {
+    if (other->program.binding.program == program.binding.program &&
+        other->program.binding.version == program.binding.version) {
       return absl::AlreadyExistsError(
           absl::StrFormat("program %#x version %d is registered already", program.binding.program,
                           program.binding.version));
@@ -30,33 +30,38 @@ absl::Status ProgramTable::Add(Program program) {
         absl::StrFormat("program %#x: a handler of all other procedures, but no binding for them",
                         program.binding.program));
   }
-  programs_.push_back(std::move(program));
+  auto entry = std::make_unique<Entry>();
+  entry->program = std::move(program);
+  for (uint32_t i = 0; i < entry->targets.size(); ++i) {
+    entry->targets[i] = TargetOf(entry->program, i);
+  }
+  programs_.push_back(std::move(entry));
   return absl::OkStatus();
 }
 
-ProgramTable::Found ProgramTable::Find(uint32_t program, uint32_t version, uint32_t procedure) {
-  Found found{.status = oncrpc::AcceptStatus::kProgramUnavailable};
-  for (Program& candidate : programs_) {
-    const oncrpc::ProgramBinding& binding = candidate.binding;
-    if (binding.program != program) continue;
-    found.low = found.status == oncrpc::AcceptStatus::kProgramUnavailable
-                    ? binding.version
-                    : std::min(found.low, binding.version);
-    found.high = std::max(found.high, binding.version);
-    found.status = oncrpc::AcceptStatus::kProgramMismatch;
-    if (binding.version != version) continue;
-    for (Procedure& entry : candidate.procedures) {
-      if (entry.number != procedure) continue;
-      return {.status = oncrpc::AcceptStatus::kSuccess,
-              .binding = binding.Find(procedure),
-              .handler = &entry.handler};
-    }
-    if (!candidate.others) return {.status = oncrpc::AcceptStatus::kProcedureUnavailable};
-    return {.status = oncrpc::AcceptStatus::kSuccess,
-            .binding = binding.Find(procedure),
-            .handler = &candidate.others};
+ProgramTable::Target ProgramTable::TargetOf(Program& program, uint32_t procedure) {
+  const oncrpc::ProcedureBinding* const binding = program.binding.Find(procedure);
+  for (Procedure& entry : program.procedures) {
+    if (entry.number == procedure) return {.binding = binding, .handler = &entry.handler};
   }
-  return found;
+  if (!program.others) return {};
+  return {.binding = binding, .handler = &program.others};
+}
+
+ProgramTable::Reason ProgramTable::WhyNot(uint32_t program, uint32_t version) const {
+  Reason reason;
+  for (const auto& entry : programs_) {
+    const oncrpc::ProgramBinding& binding = entry->program.binding;
+    if (binding.program != program) continue;
+    if (binding.version == version) {
+      return {.status = oncrpc::AcceptStatus::kProcedureUnavailable};
+    }
+    const bool first = reason.status == oncrpc::AcceptStatus::kProgramUnavailable;
+    reason = {.status = oncrpc::AcceptStatus::kProgramMismatch,
+              .low = first ? binding.version : std::min(reason.low, binding.version),
+              .high = std::max(reason.high, binding.version)};
+  }
+  return reason;
 }
 
 }  // namespace pollux::rpcrdma

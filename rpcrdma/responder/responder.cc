@@ -29,8 +29,8 @@ Responder::Responder(Connection* connection, const ServiceState& service, const 
     slots_[i].reduced = &reduced_[size_t{i} * oncrpc::kMaxItems];
     slots_[i].items = &items_[size_t{i} * oncrpc::kMaxItems];
     slots_[i].item_regions = &item_regions_[size_t{i} * oncrpc::kMaxItems];
-    free_slots_.push_back(i);
   }
+  free_slots_.Fill(0, buffers.count);
 }
 
 Responder::~Responder() {
@@ -108,7 +108,7 @@ void Responder::OnMessage(const Connection::Arrival& arrival) {
     Count(Refusal::kBadInvalidation);
     return connection_->MarkBroken();
   }
-  if (free_slots_.empty() || !backlog_.empty()) {
+  if (free_slots_.empty() || !backlog_.empty()) [[unlikely]] {
     Connection::Arrival waiting = arrival;
     waiting.header = nullptr;  // another message's by then
     backlog_.Push(waiting);
@@ -125,8 +125,7 @@ void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
 [[gnu::always_inline]] inline uint32_t Responder::TakeSlot(const Connection::Arrival& arrival,
                                                            uint32_t xid, uint32_t credits,
                                                            size_t header_bytes) {
-  const uint32_t index = free_slots_.back();
-  free_slots_.pop_back();
+  const uint32_t index = free_slots_.Take();
   Slot& slot = slots_[index];
   slot.state = State::kWaitBuffers;
   slot.has_receive = true;
@@ -166,17 +165,15 @@ CallKey Responder::KeyOf(const Slot& slot) const {
   return key;
 }
 
-[[gnu::always_inline]] inline void Responder::AcceptPlain(const Connection::Arrival& arrival) {
+void Responder::AcceptPlain(const Connection::Arrival& arrival) {
   const uint8_t* const header = arrival.message.data();
   const uint32_t index =
       TakeSlot(arrival, LoadBe32(header + kXidAt), LoadBe32(header + kCreditsAt), kMinHeaderBytes);
   plan_.item_count = plan_.payload_bytes = 0;
-  if (IsWelcome(index)) Dispatch(index);
+  if (IsWelcome(index)) Run(index);
 }
 
-void Responder::Accept(const Connection::Arrival& arrival) {
-  if (arrival.plain && arrival.is_directed) [[likely]]
-    return AcceptPlain(arrival);
+void Responder::AcceptAny(const Connection::Arrival& arrival) {
   const auto& [status, header_bytes, header] =
       arrival.header != nullptr ? *arrival.header : connection_->Parse(arrival.message);
   // RFC 8166 section 4.5
@@ -314,7 +311,6 @@ void Responder::OnFailed(uint32_t cookie, ibv_wc_status status) {
 
 bool Responder::CheckEligible(const oncrpc::CallHeader& call, size_t rpc_bytes,
                               const oncrpc::ProcedureBinding& binding) const {
-  if (plan_.item_count == 0) return true;
   // RFC 8166 section 8.2.2.3 and section 8.2.2: nothing of the RPC header is eligible either.
   if (oncrpc::ForbidsReduction(call.credential)) return false;
   if (binding.max_eligible_argument_bytes == 0 ||
@@ -340,17 +336,17 @@ absl::Span<const oncrpc::ReducedItem> Responder::Items(const Slot& slot, size_t 
   return {slot.reduced, plan_.item_count};
 }
 
-ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t> payload,
-                                       CallView* call) {
+[[gnu::always_inline]] inline ProgramTable::Target Responder::Examine(
+    uint32_t index, absl::Span<const uint8_t> payload, CallView* call) {
   const Slot& slot = slots_[index];
   const size_t rpc_bytes = oncrpc::ParseCall(payload, &call->header);
   // RFC 8166 section 4.2.1 and section 4.5.2
-  if (rpc_bytes == 0 || call->header.xid != slot.xid) {
+  if (rpc_bytes == 0 || call->header.xid != slot.xid) [[unlikely]] {
     Count(Refusal::kBadCall);
     SendError(index, ErrorCode::kChunk);
     return {};
   }
-  if (call->header.rpc_version != oncrpc::kRpcVersion) {
+  if (call->header.rpc_version != oncrpc::kRpcVersion) [[unlikely]] {
     Count(Refusal::kNotServed);
     SendReply(
         index,
@@ -358,17 +354,17 @@ ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t>
         {});
     return {};
   }
-  const ProgramTable::Found found =
+  const ProgramTable::Target target =
       service_.programs->Find(call->header.program, call->header.version, call->header.procedure);
-  if (found.status != oncrpc::AcceptStatus::kSuccess) {
+  if (target.handler == nullptr) [[unlikely]] {
+    const auto [status, low, high] =
+        service_.programs->WhyNot(call->header.program, call->header.version);
     Count(Refusal::kNotServed);
-    SendReply(
-        index,
-        {.xid = slot.xid, .accept_status = found.status, .low = found.low, .high = found.high}, {});
+    SendReply(index, {.xid = slot.xid, .accept_status = status, .low = low, .high = high}, {});
     return {};
   }
   // RFC 8166 section 6.1
-  if (!CheckEligible(call->header, rpc_bytes, *found.binding)) {
+  if (plan_.item_count > 0 && !CheckEligible(call->header, rpc_bytes, *target.binding)) {
     Count(Refusal::kIneligible);
     SendError(index, ErrorCode::kChunk);
     return {};
@@ -377,24 +373,27 @@ ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t>
   call->client_port = caller_.port;
   call->connection = caller_.connection;
   call->arguments = payload.subspan(rpc_bytes);
-  call->items = Items(slot, rpc_bytes);
-  return found;
+  if (plan_.item_count > 0) call->items = Items(slot, rpc_bytes);
+  return target;
 }
 
-void Responder::Dispatch(uint32_t index) {
+void Responder::Dispatch(uint32_t index) { Run(index); }
+
+[[gnu::always_inline]] inline void Responder::Run(uint32_t index) {
   Slot& slot = slots_[index];
   CallView call;
   const absl::Span<const uint8_t> payload =
       plan_.payload_bytes > 0 ? absl::MakeConstSpan(slot.pulled, plan_.payload_bytes)
                               : slot.message.subspan(slot.payload_offset);
-  const ProgramTable::Found found = Examine(index, payload, &call);
-  if (found.handler == nullptr) return;
-  slot.may_reduce = !slot.has_chunks || !oncrpc::ForbidsReduction(call.header.credential);
-  slot.joins = found.binding->joins;
-  if ((!found.binding->idempotent || slot.joins) && !IsFirst(index, call)) return;
+  const auto [binding, handler] = Examine(index, payload, &call);
+  if (handler == nullptr) [[unlikely]]
+    return;
+  if (slot.has_chunks) slot.may_reduce = !oncrpc::ForbidsReduction(call.header.credential);
+  slot.joins = binding->joins;
+  if ((!binding->idempotent || slot.joins) && !IsFirst(index, call)) return;
   slot.state = State::kDispatched;
   ++dispatched_;
-  (*found.handler)(call, ReplyHandle(this, index));
+  (*handler)(call, ReplyHandle(this, index));
 }
 
 bool Responder::IsFirst(uint32_t index, const CallView& call) {
@@ -449,22 +448,6 @@ void Responder::Replay(uint32_t index, uint32_t entry) {
 
 void Responder::GiveBack(uint8_t*& buffer) {
   if (buffer != nullptr) caller_.buffers->Give(std::exchange(buffer, nullptr));
-}
-
-void Responder::Free(uint32_t index) {
-  Slot& slot = slots_[index];
-  if (slot.state == State::kJoined) service_.replies->Leave(slot.cached, {this, index});
-  slot.cached = kNotCached;
-  GiveReceiveBack(slot);
-  if (slot.has_chunks) {
-    GiveBack(slot.pulled);
-    GiveBack(slot.long_reply);
-    slot.ahead_bytes = 0;
-    slot.ahead_fits = true;
-  }
-  slot.state = State::kFree;
-  if (slot.item_count > 0) ReleaseItems(slot);
-  free_slots_.push_back(index);
 }
 
 }  // namespace pollux::rpcrdma

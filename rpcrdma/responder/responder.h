@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "rpcrdma/connection/connection.h"
 #include "rpcrdma/connection/counters.h"
+#include "rpcrdma/connection/free_list.h"
 #include "rpcrdma/responder/buffer_share.h"
 #include "rpcrdma/responder/fifo.h"
 #include "rpcrdma/responder/lost_replies.h"
@@ -76,7 +77,14 @@ class Responder : public Connection::Role {
   void CountCopied(uint64_t bytes) { service_.counters->bytes_copied += bytes; }
   // Continues calls that wait for buffers or for space in the send queue. Returns true if any
   // continued.
-  bool Poll() { return HasWork() && Work(); }
+  bool Poll() {
+    // Replies in flight are only watched, for a connection that has stalled.
+    if (wait_room_.empty() && wait_buffers_.empty() && backlog_.empty() &&
+        connection_->worker()->now_ns() - progress_ns_ <= kWantedStallNs) [[likely]] {
+      return false;
+    }
+    return Work();
+  }
   bool HasWork() const {
     return in_flight_ != 0 || !wait_room_.empty() || !wait_buffers_.empty() || !backlog_.empty();
   }
@@ -85,7 +93,7 @@ class Responder : public Connection::Role {
   // those of calls that must not run twice.
   void Abort();
   // Calls that were taken and whose replies have not reached the client.
-  size_t calls() const { return slots_.size() - free_slots_.size(); }
+  size_t calls() const { return buffers_.count - free_slots_.size(); }
   // No handler has a call any more. After Abort(), this object may then be destroyed.
   bool idle() const { return dispatched_ == 0; }
 
@@ -144,9 +152,14 @@ class Responder : public Connection::Role {
   };
 
   // Receiving a call: responder.cc.
-  void Accept(const Connection::Arrival& arrival);
-  // The same for a message for which IsPlainMessage() is true.
+  void Accept(const Connection::Arrival& arrival) {
+    if (arrival.plain && arrival.is_directed) [[likely]]
+      return AcceptPlain(arrival);
+    AcceptAny(arrival);
+  }
+  // For messages for which IsPlainMessage() is true, and for any message.
   void AcceptPlain(const Connection::Arrival& arrival);
+  void AcceptAny(const Connection::Arrival& arrival);
   // Allocates a slot to the call and returns its number.
   uint32_t TakeSlot(const Connection::Arrival& arrival, uint32_t xid, uint32_t credits,
                     size_t header_bytes);
@@ -164,11 +177,13 @@ class Responder : public Connection::Role {
   void Plan(const Slot& slot);
   // `chunks` and plan_ must be those of the call.
   bool TryPull(uint32_t index, const ChunkLists& chunks);
-  // plan_ must be that of the call.
+  // Checks the call and calls its handler, or refuses it. plan_ must be that of the call.
   void Dispatch(uint32_t index);
+  // The same, inlined for the most frequent calls.
+  void Run(uint32_t index);
   // Parses and checks the call's Payload stream and finds its handler. If the handler is null, the
   // call was refused and answered.
-  ProgramTable::Found Examine(uint32_t index, absl::Span<const uint8_t> payload, CallView* call);
+  ProgramTable::Target Examine(uint32_t index, absl::Span<const uint8_t> payload, CallView* call);
   bool CheckEligible(const oncrpc::CallHeader& call, size_t rpc_bytes,
                      const oncrpc::ProcedureBinding& binding) const;
   // The items that were read, in the form that handlers get.
@@ -183,7 +198,21 @@ class Responder : public Connection::Role {
   }
   // `buffer` may be null.
   void GiveBack(uint8_t*& buffer);
-  void Free(uint32_t index);
+  [[gnu::always_inline]] void Free(uint32_t index) {
+    Slot& slot = slots_[index];
+    if (slot.state == State::kJoined) service_.replies->Leave(slot.cached, {this, index});
+    slot.cached = kNotCached;
+    GiveReceiveBack(slot);
+    if (slot.has_chunks) {
+      GiveBack(slot.pulled);
+      GiveBack(slot.long_reply);
+      slot.ahead_bytes = 0;
+      slot.ahead_fits = true;
+    }
+    slot.state = State::kFree;
+    if (slot.item_count > 0) ReleaseItems(slot);
+    free_slots_.Give(index);
+  }
   void WatchStall();
   bool Work();
 
@@ -211,7 +240,7 @@ class Responder : public Connection::Role {
   bool RegisterItems(Slot& slot, const ChunkLists& chunks);
   void PostReply(uint32_t index, bool hurried);
   // Whether calls may soon have to wait for slots.
-  bool IsShortOfSlots() const { return free_slots_.size() * 2 < slots_.size(); }
+  bool IsShortOfSlots() const { return free_slots_.size() * 2 < buffers_.count; }
   // Writes to a chunk, starting at offset `at`; the data must fit. `told`: report the completion of
   // the last WRITE.
   void WriteOut(uint32_t index, Connection::Local from, absl::Span<const Segment> to, uint64_t at,
@@ -255,7 +284,7 @@ class Responder : public Connection::Role {
   std::unique_ptr<ResultItem[]> items_;
   std::unique_ptr<memory::MemoryRegion[]> item_regions_;
   std::vector<Slot> slots_;  // one per send buffer
-  std::vector<uint32_t> free_slots_;
+  FreeList free_slots_;
   // Served in order of arrival; bounded by the numbers of receives and of slots.
   Fifo<Connection::Arrival> backlog_;  // wait for a slot
   Fifo<uint32_t> wait_buffers_;

@@ -111,11 +111,12 @@ void Responder::Reply(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<cons
 
 void Responder::ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results) {
   Slot& slot = slots_[index];
-  if (slot.has_chunks || slot.cached != kNotCached || aborted_ || connection_->broken()) {
+  if (slot.has_chunks || slot.cached != kNotCached || aborted_ || connection_->broken())
+      [[unlikely]] {
     return Reply(index, {}, results, {});
   }
   --dispatched_;
-  if (!BuildPlainReply(index, results)) {
+  if (!BuildPlainReply(index, results)) [[unlikely]] {
     // RFC 8166 section 4.5.3
     Count(Refusal::kReplyTooLarge);
     return SendError(index, ErrorCode::kChunk);
@@ -345,14 +346,11 @@ void ReplyHandle::CountCopied(uint64_t bytes) {
   if (responder_ != nullptr) responder_->CountCopied(bytes);
 }
 
-ReplyHandle::~ReplyHandle() {
-  if (responder_ != nullptr) Fail(oncrpc::AcceptStatus::kSystemError);
-}
-
 void ReplyHandle::Send(absl::Span<const uint8_t> results, absl::Span<ResultItem> items) {
   if (responder_ == nullptr) return;
   Responder* const responder = std::exchange(responder_, nullptr);
-  if (items.empty()) return responder->ReplyPlainly(slot_, results);
+  if (items.empty()) [[likely]]
+    return responder->ReplyPlainly(slot_, results);
   responder->Reply(slot_, {}, results, items);
 }
 

@@ -7,12 +7,36 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "absl/types/span.h"
 #include "oncrpc/rpc_message.h"
+#include "oncrpc/xdr.h"
 #include "rpcrdma/wire/header.h"
+#include "stack/base/byte_order.h"
 
 namespace pollux::rpcrdma {
+
+// Where the words that differ are, in the transport header and in the RPC header behind it.
+namespace plain_message {
+inline constexpr size_t kRpcXidAt = kMinHeaderBytes;
+inline constexpr size_t kMessageTypeAt = kMinHeaderBytes + 4;
+inline constexpr size_t kProcedureAt = kMinHeaderBytes + 20;
+
+// Writes `body` and its pad after the headers. Returns false if they do not fit.
+inline bool Append(absl::Span<const uint8_t> body, size_t header_bytes, absl::Span<uint8_t> out) {
+  if (out.size() < header_bytes) [[unlikely]]
+    return false;
+  if (body.empty()) return true;
+  const size_t padded = oncrpc::XdrRoundUp(body.size());
+  if (out.size() - header_bytes < padded) [[unlikely]]
+    return false;
+  uint8_t* to = out.data() + header_bytes;
+  std::memcpy(to, body.data(), body.size());
+  std::memset(to + body.size(), 0, padded - body.size());
+  return true;
+}
+}  // namespace plain_message
 
 // The headers for calls of one program with one credential, whose body is at most kMaxAuthBytes
 // long and is copied. The verifier is empty.
@@ -23,8 +47,24 @@ class PlainCall {
 
   // Writes both headers and the arguments at the start of `out`; returns the total length, or 0 if
   // it does not fit.
-  size_t Emit(uint32_t xid, uint32_t procedure, uint32_t credits,
-              absl::Span<const uint8_t> arguments, absl::Span<uint8_t> out) const;
+  [[gnu::always_inline]] size_t Emit(uint32_t xid, uint32_t procedure, uint32_t credits,
+                                     absl::Span<const uint8_t> arguments,
+                                     absl::Span<uint8_t> out) const {
+    if (!plain_message::Append(arguments, header_bytes_, out)) [[unlikely]]
+      return 0;
+    uint8_t* const p = out.data();
+    // Without a body, as most credentials are: the compiler knows the length.
+    if (header_bytes_ == kMinBytes) [[likely]] {
+      std::memcpy(p, headers_.data(), kMinBytes);
+    } else {
+      std::memcpy(p, headers_.data(), header_bytes_);
+    }
+    StoreBe32(p + kXidAt, xid);
+    StoreBe32(p + kCreditsAt, credits);
+    StoreBe32(p + plain_message::kRpcXidAt, xid);
+    StoreBe32(p + plain_message::kProcedureAt, procedure);
+    return header_bytes_ + oncrpc::XdrRoundUp(arguments.size());
+  }
 
  private:
   // The RPC header has six words and two empty authenticators.
@@ -36,8 +76,26 @@ class PlainCall {
 };
 
 // The same for a successful reply with an empty verifier.
-size_t EmitPlainReply(uint32_t xid, uint32_t credits, absl::Span<const uint8_t> results,
-                      absl::Span<uint8_t> out);
+[[gnu::always_inline]] inline size_t EmitPlainReply(uint32_t xid, uint32_t credits,
+                                                    absl::Span<const uint8_t> results,
+                                                    absl::Span<uint8_t> out) {
+  constexpr size_t kHeaderBytes = kMinHeaderBytes + oncrpc::kReplyHeaderBytes;
+  // All else is zero: RDMA_MSG, no chunks, MSG_ACCEPTED, AUTH_NONE, SUCCESS.
+  static constexpr auto kHeaders = [] {
+    std::array<uint8_t, kHeaderBytes> headers{};
+    headers[kVersionAt + 3] = kVersion;
+    headers[plain_message::kMessageTypeAt + 3] = static_cast<uint8_t>(oncrpc::MessageType::kReply);
+    return headers;
+  }();
+  if (!plain_message::Append(results, kHeaderBytes, out)) [[unlikely]]
+    return 0;
+  uint8_t* const p = out.data();
+  std::memcpy(p, kHeaders.data(), kHeaderBytes);
+  StoreBe32(p + kXidAt, xid);
+  StoreBe32(p + kCreditsAt, credits);
+  StoreBe32(p + plain_message::kRpcXidAt, xid);
+  return kHeaderBytes + oncrpc::XdrRoundUp(results.size());
+}
 
 }  // namespace pollux::rpcrdma
 

@@ -10,38 +10,39 @@ namespace pollux {
 
 static_assert(std::endian::native == std::endian::little);
 
-inline uint16_t LoadBe16(const uint8_t* p) {
+// gcc counts a byte swap as a call when it decides what to inline, and often leaves these out.
+[[gnu::always_inline]] inline uint16_t LoadBe16(const uint8_t* p) {
   uint16_t value;
   std::memcpy(&value, p, sizeof value);
   return __builtin_bswap16(value);
 }
-inline uint32_t LoadBe24(const uint8_t* p) {
+[[gnu::always_inline]] inline uint32_t LoadBe24(const uint8_t* p) {
   return static_cast<uint32_t>(p[0]) << 16 | static_cast<uint32_t>(p[1]) << 8 | p[2];
 }
-inline uint32_t LoadBe32(const uint8_t* p) {
+[[gnu::always_inline]] inline uint32_t LoadBe32(const uint8_t* p) {
   uint32_t value;
   std::memcpy(&value, p, sizeof value);
   return __builtin_bswap32(value);
 }
-inline uint64_t LoadBe64(const uint8_t* p) {
+[[gnu::always_inline]] inline uint64_t LoadBe64(const uint8_t* p) {
   uint64_t value;
   std::memcpy(&value, p, sizeof value);
   return __builtin_bswap64(value);
 }
-inline void StoreBe16(uint8_t* p, uint16_t value) {
+[[gnu::always_inline]] inline void StoreBe16(uint8_t* p, uint16_t value) {
   value = __builtin_bswap16(value);
   std::memcpy(p, &value, sizeof value);
 }
-inline void StoreBe24(uint8_t* p, uint32_t value) {
+[[gnu::always_inline]] inline void StoreBe24(uint8_t* p, uint32_t value) {
   p[0] = static_cast<uint8_t>(value >> 16);
   p[1] = static_cast<uint8_t>(value >> 8);
   p[2] = static_cast<uint8_t>(value);
 }
-inline void StoreBe32(uint8_t* p, uint32_t value) {
+[[gnu::always_inline]] inline void StoreBe32(uint8_t* p, uint32_t value) {
   value = __builtin_bswap32(value);
   std::memcpy(p, &value, sizeof value);
 }
-inline void StoreBe64(uint8_t* p, uint64_t value) {
+[[gnu::always_inline]] inline void StoreBe64(uint8_t* p, uint64_t value) {
   value = __builtin_bswap64(value);
   std::memcpy(p, &value, sizeof value);
 }

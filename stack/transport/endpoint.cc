@@ -270,6 +270,18 @@ bool Endpoint::Acknowledge(PollContext& context) {
 
 bool Endpoint::Transmit(PollContext& context, int budget) {
   diagnostics_.Begin(context.now_ns);
+  // Most often there are only short messages to send.
+  if (qp.state() == IBV_QPS_RTS && qp.type() == IBV_QPT_RC && congestion_ == nullptr &&
+      !requests_first_ && !rc_responder_.HasToSend() &&
+      rc_requester_.TransmitShort(context, &budget)) [[likely]] {
+    NoteState();
+    return false;
+  }
+  return TransmitAny(context, budget);
+}
+
+// Out of line, so that the function above saves no registers for it.
+[[gnu::noinline]] bool Endpoint::TransmitAny(PollContext& context, int budget) {
   const bool more = congestion_ == nullptr ? Send(context, budget) : SendPaced(context, budget);
   NoteState();
   return more;

@@ -118,6 +118,7 @@ class Endpoint {
   bool TrySinglePacketMessage(wire::Opcode opcode, const uint8_t* frame, size_t length,
                               PollContext& context);
   bool TryExpectedGeneral(const uint8_t* frame, size_t length, PollContext& context);
+  bool TransmitAny(PollContext& context, int budget);
   bool Send(PollContext& context, int budget);
   bool SendPaced(PollContext& context, int budget);
   bool SendRequestsFirst(PollContext& context, int budget);

@@ -112,19 +112,6 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
                 .has_element = true};
 }
 
-// Whether a receive of one element may be posted, with nothing more to it.
-bool TakesReceive(const QueuePair& qp, const ibv_sge& sge) {
-  return qp.state() != IBV_QPS_RESET && qp.state() != IBV_QPS_ERR && qp.srq() == nullptr &&
-         sge.length <= kMaxMessage && qp.rq_depth() < qp.init().cap.max_recv_wr;
-}
-
-void FillReceive(uint64_t wr_id, const ibv_sge& sge, PostedRecv& receive) {
-  receive.wr_id = wr_id;
-  receive.length = sge.length;
-  receive.num_sge = 1;
-  receive.element = sge;
-}
-
 }  // namespace
 
 QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventList* events)
@@ -203,7 +190,8 @@ int QueuePair::CheckSends(const ibv_send_wr* wr) const {
 // Takes `wr` if it is what most are: a SEND or an RDMA WRITE of one element that one packet
 // carries, and for which there is room.
 [[gnu::always_inline]] inline bool QueuePair::TakePlainSend(const ibv_send_wr& wr) {
-  if ((wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_RDMA_WRITE) || wr.num_sge != 1 ||
+  static_assert(IBV_WR_RDMA_WRITE == 0 && IBV_WR_SEND == 2);  // no other bit is set in either
+  if ((wr.opcode & ~IBV_WR_SEND) != 0 || wr.num_sge != 1 ||
       (wr.send_flags & IBV_SEND_INLINE) != 0 || wr.sg_list->length - 1 >= most_plain_bytes_ ||
       sq_tail_ - sq_head_ >= init_.cap.max_send_wr) {
     return false;
@@ -215,7 +203,7 @@ int QueuePair::CheckSends(const ibv_send_wr* wr) const {
   return true;
 }
 
-// 0 when `wr` was taken, else an errno. Out of line, so that PostSend() saves no registers for it.
+// 0 when `wr` was taken, else an errno.
 [[gnu::noinline]] int QueuePair::TakeOtherSend(const ibv_send_wr& wr) {
   if (!takes_sends()) return EINVAL;
   uint64_t length;
@@ -251,6 +239,23 @@ int QueuePair::CheckSends(const ibv_send_wr* wr) const {
 }
 
 int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
+  if (wr != nullptr && wr->next == nullptr && TakePlainSend(*wr)) [[likely]] {
+    Activate();
+    return 0;
+  }
+  return PostSendChain(wr, bad_wr);
+}
+
+int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
+  if (wr != nullptr && wr->next == nullptr && wr->num_sge == 1 &&
+      TakePlainRecv(wr->wr_id, *wr->sg_list)) [[likely]] {
+    return 0;
+  }
+  return PostRecvChain(wr, bad_wr);
+}
+
+// Out of line, as the next, so that posting one request saves no registers for it.
+[[gnu::noinline]] int QueuePair::PostSendChain(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
   int result = 0;
   for (; wr != nullptr; wr = wr->next) {
     if (TakePlainSend(*wr)) [[likely]]
@@ -265,12 +270,10 @@ int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
   return result;
 }
 
-int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
+[[gnu::noinline]] int QueuePair::PostRecvChain(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   for (; wr != nullptr; wr = wr->next) {
-    if (wr->num_sge == 1 && TakesReceive(*this, *wr->sg_list)) [[likely]] {
-      FillReceive(wr->wr_id, *wr->sg_list, rq_[rq_tail_++ & rq_mask_]);
+    if (wr->num_sge == 1 && TakePlainRecv(wr->wr_id, *wr->sg_list)) [[likely]]
       continue;
-    }
     if (const int result = TakeRecvRequest(*wr); result != 0) {
       if (bad_wr != nullptr) *bad_wr = wr;
       return result;
@@ -279,7 +282,7 @@ int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   return 0;
 }
 
-// 0 when `wr` was taken, else an errno. Out of line, so that PostRecv() saves no registers for it.
+// 0 when `wr` was taken, else an errno.
 [[gnu::noinline]] int QueuePair::TakeRecvRequest(const ibv_recv_wr& wr) {
   if (state() == IBV_QPS_RESET || srq() != nullptr || wr.num_sge < 0 ||
       static_cast<uint32_t>(wr.num_sge) > init_.cap.max_recv_sge) {
@@ -326,14 +329,9 @@ int QueuePair::PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags,
   return 0;
 }
 
-int QueuePair::PostOneRecv(uint64_t wr_id, const ibv_sge& sge) {
-  if (!TakesReceive(*this, sge)) [[unlikely]] {
-    ibv_sge one = sge;
-    const ibv_recv_wr wr{.wr_id = wr_id, .next = nullptr, .sg_list = &one, .num_sge = 1};
-    return PostRecv(&wr, nullptr);
-  }
-  FillReceive(wr_id, sge, rq_[rq_tail_++ & rq_mask_]);
-  return 0;
+[[gnu::noinline]] int QueuePair::PostOtherRecv(uint64_t wr_id, ibv_sge sge) {
+  const ibv_recv_wr wr{.wr_id = wr_id, .next = nullptr, .sg_list = &sge, .num_sge = 1};
+  return PostRecv(&wr, nullptr);
 }
 
 absl::Status QueuePair::Modify(const ibv_qp_attr& change, int mask) {
@@ -383,7 +381,7 @@ absl::Status QueuePair::Modify(const ibv_qp_attr& change, int mask) {
   }
   attr.qp_state = change.qp_state;
   attr.cur_qp_state = change.qp_state;
-  SetPlainBytes();
+  SetPlainLimits();
   return absl::OkStatus();
 }
 
@@ -407,7 +405,7 @@ void QueuePair::FinishSend(ibv_wc_status status) {
   CompleteSend(status);
   if (status == IBV_WC_SUCCESS || !sends()) return;
   attr.qp_state = attr.cur_qp_state = IBV_QPS_SQE;
-  SetPlainBytes();
+  SetPlainLimits();
   attr.sq_draining = 0;
   FlushSend();
 }
@@ -443,7 +441,7 @@ void QueuePair::EnterError() {
   const bool entered = attr.qp_state != IBV_QPS_ERR;
   attr.qp_state = IBV_QPS_ERR;
   attr.cur_qp_state = IBV_QPS_ERR;
-  SetPlainBytes();
+  SetPlainLimits();
   attr.sq_draining = 0;
   FlushSend();
   FlushRecv();

@@ -187,7 +187,9 @@ class QueuePair : public EventSource {
   // request is built in its queue entry. `flags` holds ibv_send_flags without IBV_SEND_INLINE.
   // `invalidate` is the peer's key that the SEND invalidates, 0 for none.
   int PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags, uint32_t invalidate);
-  int PostOneRecv(uint64_t wr_id, const ibv_sge& sge);
+  int PostOneRecv(uint64_t wr_id, const ibv_sge& sge) {
+    return TakePlainRecv(wr_id, sge) ? 0 : PostOtherRecv(wr_id, sge);
+  }
 
   Qpn qpn() const { return qpn_; }
   ibv_qp_type type() const { return init_.type; }
@@ -350,11 +352,27 @@ class QueuePair : public EventSource {
   void FlushRecv();
 
   // Called after each change of the state or the path MTU.
-  void SetPlainBytes() {
+  void SetPlainLimits() {
     const bool takes = type() == IBV_QPT_RC && sends();
     most_plain_bytes_ = takes ? PathMtuBytes() : 0;
+    const bool receives = state() != IBV_QPS_RESET && state() != IBV_QPS_ERR;
+    most_plain_recvs_ = receives ? init_.cap.max_recv_wr : 0;
   }
+  // Takes a receive of one SGE, unless most_plain_recvs_ are posted or it is too large.
+  [[gnu::always_inline]] bool TakePlainRecv(uint64_t wr_id, const ibv_sge& sge) {
+    if (rq_depth() >= most_plain_recvs_ || sge.length > kMaxMessage) [[unlikely]]
+      return false;
+    PostedRecv& receive = rq_[rq_tail_++ & rq_mask_];
+    receive.wr_id = wr_id;
+    receive.length = sge.length;
+    receive.num_sge = 1;
+    receive.element = sge;
+    return true;
+  }
+  int PostOtherRecv(uint64_t wr_id, ibv_sge sge);
   bool TakePlainSend(const ibv_send_wr& wr);
+  int PostSendChain(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
+  int PostRecvChain(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
   int TakeRecvRequest(const ibv_recv_wr& wr);
 
   // The members that a post reads are adjacent, since with many active queue pairs they are not in
@@ -367,6 +385,8 @@ class QueuePair : public EventSource {
   // The largest SEND or RDMA WRITE, in bytes, that one packet carries; 0 while none may be posted,
   // and for queue pairs of other types than RC.
   uint32_t most_plain_bytes_ = 0;
+  // The most receives that may be posted; 0 while none may be, and with a shared receive queue.
+  uint32_t most_plain_recvs_ = 0;
   LineArray<SendWqe> sq_;
   LineArray<ibv_sge> sq_sge_;
   Qpn qpn_;

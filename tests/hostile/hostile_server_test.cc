@@ -1,6 +1,7 @@
 // Servers that obey nobody, and what a client still holds to: its memory is its own once a call is
 // done, and what is wrong with a reply is discarded and counted.
 #include "cm/wire/mad.h"
+#include "rpcrdma/connection/settings.h"
 #include "rpcrdma/mirror_for_test.h"
 #include "rpcrdma/raw_peer_for_test.h"
 
@@ -364,6 +365,42 @@ TEST_F(HostileServerTest, InvalidRepliesAreDiscarded) {
 }
 
 // RFC 8166 section 4.5.2: the first call too, whose credit is the only one.
+// The receive that it completes still holds an earlier message, of another length.
+TEST_F(HostileServerTest, AWriteWithImmediateDataIsNoMessage) {
+  StartHostile();
+  ASSERT_TRUE(StartGet().ok());
+  TakeCall();
+  ExpectGoodReplyEndsIt();
+  // In every receive of the client: the reply to its next call.
+  Header early = ReplyHeader();
+  early.xid = call.xid + 1;
+  early.chunks.Clear();
+  const uint32_t receives =
+      SharesOf(ClientConfig{}.credits, ClientConfig{}.reverse_credits).receives;
+  const RawPeer::Message message = MessageOf(early, ReplyOf(early.xid));
+  for (uint32_t i = 0; i < receives; ++i) hostile->Send(message);
+  ASSERT_TRUE(RunUntil([&] { return client->counters().unknown_xids == receives; }));
+  ASSERT_TRUE(StartEcho().ok());
+  ASSERT_TRUE(TakeCall().chunks.has_reply);
+  ASSERT_EQ(call.xid, early.xid);
+  hostile->WriteWithImmediate(0, call.chunks.SegmentsOf(call.chunks.reply)[0]);
+  ASSERT_TRUE(
+      RunUntil([&] { return client->counters().short_messages == 1 || status.has_value(); }));
+  EXPECT_FALSE(status.has_value()) << *status;
+  EXPECT_FALSE(ended.has_value());
+  // The call's memory is still the server's to write.
+  std::ranges::copy(ReplyOf(call.xid), hostile->memory());
+  Header reply = ReplyHeader();
+  reply.proc = Proc::kNomsg;
+  reply.chunks.SegmentsOf(reply.chunks.reply)[0].length = oncrpc::kReplyHeaderBytes;
+  Segment to = call.chunks.SegmentsOf(call.chunks.reply)[0];
+  to.length = oncrpc::kReplyHeaderBytes;
+  hostile->Write(0, to);
+  hostile->Send(MessageOf(reply));
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+}
+
 TEST_F(HostileServerTest, AMalformedHeaderFailsItsCall) {
   StartHostile();
   for (int i = 0; i < 3; ++i) {

@@ -56,20 +56,25 @@ class PollerList {
     wakeup_.Sleep();
     bool worked = false;
     bool is_one_awake = false;
-    for (size_t i = 0; i < pollers_.size(); ++i) {
-      Poller* poller = pollers_[i];
-      if (poller == nullptr) continue;
-      if (!poller->wakeup_.awake()) {
-        assert(!poller->Poll(now_ns) && "a poller that is asleep has work");
-        continue;
-      }
-      worked |= poller->Poll(now_ns);
-      poller = pollers_[i];  // it may have removed itself
+    for (size_t i = FirstAwake(0, now_ns); i < pollers_.size(); i = FirstAwake(i + 1, now_ns)) {
+      worked |= pollers_[i]->Poll(now_ns);
+      const Poller* const poller = pollers_[i];  // it may have removed itself
       is_one_awake |= poller != nullptr && poller->wakeup_.awake();
     }
     if (std::exchange(removed_, false)) std::erase(pollers_, nullptr);
     if (is_one_awake) wakeup_.Wake();
     return worked;
+  }
+  // The first poller from number `i` on that is awake; pollers_.size() if there is none.
+  [[gnu::always_inline]] size_t FirstAwake(size_t i, [[maybe_unused]] uint64_t now_ns) const {
+    Poller* const* const pollers = pollers_.data();
+    const size_t count = pollers_.size();
+    for (; i < count; ++i) {
+      if (pollers[i] == nullptr) continue;
+      if (pollers[i]->wakeup_.awake()) break;
+      assert(!pollers[i]->Poll(now_ns) && "a poller that is asleep has work");
+    }
+    return i;
   }
   // For assertions: polls the sleeping pollers, which must find nothing to do.
   bool IsQuiet(uint64_t now_ns) {

@@ -38,6 +38,14 @@ bool Loopback::TurnBack(rte_mbuf* frame) {
 }
 
 uint16_t Loopback::Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) {
+  if (count == 1 && !IsOwn(frames[0])) [[likely]]
+    return link_->Send(frames, 1, now_ns);
+  return SendSeveral(frames, count, now_ns);
+}
+
+// Out of line, so that a frame alone is passed on without saving registers.
+[[gnu::noinline]] uint16_t Loopback::SendSeveral(rte_mbuf** frames, uint16_t count,
+                                                 uint64_t now_ns) {
   uint16_t foreign = 0;
   while (foreign < count && !IsOwn(frames[foreign])) ++foreign;
   if (foreign == count) [[likely]]

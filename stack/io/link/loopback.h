@@ -56,6 +56,7 @@ class Loopback : public Link {
  private:
   // Not inline, or Receive() would save registers in turns without work.
   [[gnu::noinline]] uint16_t ReceiveLooped(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns);
+  uint16_t SendSeveral(rte_mbuf** frames, uint16_t count, uint64_t now_ns);
   uint16_t SendMixed(rte_mbuf** frames, uint16_t count, uint64_t now_ns);
   bool IsOwn(const rte_mbuf* frame) const;
   // Queues a copy of `frame` and frees `frame`. Returns false, without freeing it, if the queue is

@@ -68,13 +68,13 @@ class CachedMbufs {
 
 // As rte_pktmbuf_free_bulk(), but faster for frames in one segment: each is put into the cache of
 // its pool.
-inline void FreeMbufs(rte_mbuf* const* mbufs, unsigned count) {
+[[gnu::always_inline]] inline void FreeMbufs(rte_mbuf* const* mbufs, unsigned count) {
   // Reference count and number of segments, as words of rearm_data.
   constexpr uint64_t kMask = 0x0000'FFFF'FFFF'0000;
   constexpr uint64_t kOneOfEach = 0x0000'0001'0001'0000;
   static_assert(offsetof(rte_mbuf, refcnt) == offsetof(rte_mbuf, rearm_data) + 2 &&
                 offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, rearm_data) + 4);
-  rte_mempool* pool = nullptr;  // of the previous mbuf
+  rte_mempool* pool = nullptr;  // of the previous mbuf, if this thread has a cache of it
   rte_mempool_cache* cache = nullptr;
   for (unsigned i = 0; i < count; ++i) {
     rte_mbuf* mbuf = mbufs[i];
@@ -86,10 +86,14 @@ inline void FreeMbufs(rte_mbuf* const* mbufs, unsigned count) {
       continue;
     }
     if (mbuf->pool != pool) [[unlikely]] {
+      cache = rte_mempool_default_cache(mbuf->pool, rte_lcore_id());
+      if (cache == nullptr) [[unlikely]] {
+        rte_mempool_put(mbuf->pool, mbuf);
+        continue;
+      }
       pool = mbuf->pool;
-      cache = rte_mempool_default_cache(pool, rte_lcore_id());
     }
-    if (cache == nullptr || cache->len == cache->flushthresh) [[unlikely]] {
+    if (cache->len == cache->flushthresh) [[unlikely]] {
       rte_mempool_put(pool, mbuf);
       continue;
     }

@@ -542,7 +542,11 @@ uint16_t Port::Queue::Send(rte_mbuf** frames, uint16_t count, uint64_t /*now_ns*
     return SendOtherwise(frames, count);
   if (lowered_mtu_ != 0) [[unlikely]]
     return SendWhatIsCarried(frames, count);
-  return rte_eth_tx_burst(port_id_, index_, frames, count);
+  // As in Receive().
+  const struct rte_eth_fp_ops& ops = rte_eth_fp_ops[port_id_];
+  if (ops.txq.clbk[index_] != nullptr) [[unlikely]]
+    return rte_eth_tx_burst(port_id_, index_, frames, count);
+  return ops.tx_pkt_burst(ops.txq.data[index_], frames, count);
 }
 
 // Inlined, it would make Receive() save registers in every call.

@@ -146,20 +146,19 @@ class ShortFrames {
 
   // Packets of one kind with consecutive PSNs are recorded together.
   [[gnu::always_inline]] void Record(wire::Opcode opcode, Psn psn, uint32_t payload_bytes) {
-    const bool continues = run_count_ != 0 && opcode == run_opcode_ &&
-                           payload_bytes == run_payload_bytes_ && psn.value() != 0;
-    if (!continues) {
+    const uint32_t kind = payload_bytes << 8 | static_cast<uint8_t>(opcode);
+    if (kind != run_kind_ || psn.value() == 0) [[unlikely]] {
       RecordRun();
       run_first_ = psn;
-      run_opcode_ = opcode;
-      run_payload_bytes_ = payload_bytes;
+      run_kind_ = kind;
       run_count_ = 0;
     }
     ++run_count_;
   }
   [[gnu::always_inline]] void RecordRun() {
     if (run_count_ == 0) return;
-    builder_.diagnostics_->RecordSent(run_opcode_, run_first_, run_payload_bytes_, run_count_);
+    builder_.diagnostics_->RecordSent(static_cast<wire::Opcode>(run_kind_ & 0xFF), run_first_,
+                                      run_kind_ >> 8, run_count_);
   }
 
   PacketBuilder& builder_;
@@ -173,8 +172,7 @@ class ShortFrames {
   uint64_t bytes_ = 0;
   __m128i headers_[kBlocks];
   Psn run_first_;
-  wire::Opcode run_opcode_{};
-  uint32_t run_payload_bytes_ = 0;
+  uint32_t run_kind_ = UINT32_MAX;  // length of the payload and, in the lowest byte, opcode
   uint32_t run_count_ = 0;
 };
 

@@ -16,8 +16,8 @@ template <bool kOne>
   const uint32_t begin = cursor_.index();
   const uint32_t end = qp_->sq_tail();
   ShortFrames frames(builder_, context.egress, most);
-  const uint32_t ack_mask = flight_.ack_every() - 1;
-  const bool always_asks = EveryMessageAsks(context.now_ns);
+  const uint32_t ack_mask = EveryMessageAsks(context.now_ns) ? 0 : flight_.ack_every() - 1;
+  const uint32_t window_room = flight_.packets() - in_flight;
   bool asks_at_once = in_flight != 0 && context.now_ns - ack_asked_ns_ >= kAckEveryNs;
   const memory::ProtectionDomain& pd = *qp_->init().pd;
   const memory::MemoryRegion* region = nullptr;
@@ -35,10 +35,10 @@ template <bool kOne>
     if (region == nullptr || !region->Contains(sge.addr, wqe.length)) [[unlikely]]
       break;
     const uint32_t next = begin + sent + 1;
-    const bool ack_request =
-        always_asks || asks_at_once || (wqe.send_flags & IBV_SEND_SIGNALED) != 0 ||
-        (psn.value() & ack_mask) == ack_mask || in_flight + sent + 1 == flight_.packets() ||
-        (!kOne && next != end && qp_->sq(next).is_local());
+    const bool ack_request = (psn.value() & ack_mask) == ack_mask ||
+                             (wqe.send_flags & IBV_SEND_SIGNALED) != 0 || asks_at_once ||
+                             sent + 1 == window_room ||
+                             (!kOne && next != end && qp_->sq(next).is_local());
     frames.Add(wqe, psn, ack_request, region->At(sge.addr));
     wqe.numbered = true;
     wqe.first_psn = psn;
