@@ -107,6 +107,11 @@ absl::Status Service::Add(const UpperLayer& upper, Dispatch dispatch,
       added_.erase(added);
       return status;
     }
+  } else if (added->upper != upper) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "program %#x version %d: the service keeps the upper-layer binding of the call that "
+        "failed; repeat the call with that binding",
+        binding.program, binding.version));
   }
   const auto reg = [&]() -> absl::Status {
     if (svc_reg(&transport_, binding.program, binding.version, dispatch, nullptr)) {

@@ -224,6 +224,9 @@ TEST_P(ServiceTest, AProgramThatCannotBeAnnouncedHasNoDispatchRoutine) {
   });
   EXPECT_EQ(call(), RPC_PROGUNAVAIL);
   serving_->Do([&] {
+    UpperLayer changed = upper;
+    changed.binding.others->idempotent = !changed.binding.others->idempotent;
+    EXPECT_TRUE(absl::IsFailedPrecondition(serving->Add(changed, Dispatch)));
     EXPECT_TRUE(serving->Add(upper, Dispatch, [] { return absl::OkStatus(); }).ok());
     EXPECT_TRUE(absl::IsAlreadyExists(serving->Add(upper, Dispatch)));
   });
