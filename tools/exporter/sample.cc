@@ -16,13 +16,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-absl::StatusOr<Json> Gather(TelemetryClient& process, bool connections,
-                            Clock::time_point deadline) {
+absl::StatusOr<Json> Gather(TelemetryClient& process, bool connections) {
   absl::StatusOr<Json> stat = GatherStat(process, /*queue_pairs=*/false);
   if (!stat.ok() || !connections) return stat;
   absl::StatusOr<Json> more = GatherConnections(process, /*recorders=*/false);
-  // If only the connections are missing at the deadline, the process is not silent.
-  if (absl::IsDeadlineExceeded(more.status()) && Clock::now() >= deadline) return stat;
+  // A process that has told its counters is not silent, even if its connections are not read in
+  // time. A request for the counters alone may share this sample.
+  if (absl::IsDeadlineExceeded(more.status())) return stat;
   if (!more.ok()) return more.status();
   (*stat)["connections"] = std::move((*more)["connections"]);
   return stat;
@@ -45,7 +45,7 @@ Json TakeSample(const ProcessChoice& choice, bool connections) {
   std::mutex mutex;
   std::map<const TelemetryClient*, absl::StatusOr<Json>> gathered;
   const absl::StatusOr<Processes> found = LookForProcesses(choice, [&](TelemetryClient& process) {
-    absl::StatusOr<Json> one = Gather(process, connections, choice.deadline);
+    absl::StatusOr<Json> one = Gather(process, connections);
     const std::lock_guard lock(mutex);
     gathered.emplace(&process, std::move(one));
   });

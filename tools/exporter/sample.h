@@ -17,7 +17,7 @@ namespace pollux::tools {
 // Returns {"time_ms", "duration_ns", "processes": [as from GatherStat(), without queue pairs, and
 // with "connections" if requested], "silent": [{"pid", "file_prefix", "reason"}]}; with "error" if
 // no process could be queried. A process that ends meanwhile is left out, and so are the
-// connections of a process if they are not read by choice.deadline.
+// connections of a process if they are not read in time.
 nlohmann::ordered_json TakeSample(const ProcessChoice& choice, bool connections);
 
 // Takes one sample at a time, since DPDK's telemetry takes few connections; requests that wait
