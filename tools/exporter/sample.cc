@@ -74,10 +74,13 @@ Json TakeSample(const ProcessChoice& choice, bool connections) {
 std::shared_ptr<const Json> Sampler::Sample(bool connections) {
   std::unique_lock lock(mutex_);
   const uint64_t first = begun_ + 1;
-  for (;; ended_.wait(lock)) {
+  for (;;) {
     if (with_connections_.number >= first) return with_connections_.sample;
     if (!connections && without_connections_.number >= first) return without_connections_.sample;
     if (!sampling_) break;
+    ++waiting_;
+    ended_.wait(lock);
+    --waiting_;
   }
   sampling_ = true;
   const uint64_t number = ++begun_;
@@ -88,6 +91,11 @@ std::shared_ptr<const Json> Sampler::Sample(bool connections) {
   sampling_ = false;
   ended_.notify_all();
   return sample;
+}
+
+size_t Sampler::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_;
 }
 
 }  // namespace pollux::tools

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -72,8 +72,9 @@ class SamplerTest : public testing::Test {
     while (begun_ < number) std::this_thread::yield();
   }
   void End(int number) { ended_ = number; }
-  // Until threads that have just been started wait for a sample.
-  static void Settle() { std::this_thread::sleep_for(std::chrono::milliseconds(500)); }
+  void WaitForWaiting(size_t requests) const {
+    while (sampler_.waiting() < requests) std::this_thread::yield();
+  }
 
   std::atomic<int> begun_ = 0, ended_ = 0;
   Sampler sampler_{[this](bool connections) {
@@ -88,7 +89,7 @@ TEST_F(SamplerTest, RequestsThatWaitTogetherShareTheNextSample) {
   WaitForBegin(1);
   std::vector<std::future<SharedSample>> waiting;
   for (int i = 0; i < 6; ++i) waiting.push_back(Request(true));
-  Settle();
+  WaitForWaiting(6);
   End(1);
   EXPECT_EQ((*first.get())["number"], 1);
   WaitForBegin(2);
@@ -104,7 +105,7 @@ TEST_F(SamplerTest, ARequestWithoutConnectionsWaitsForOneSampleBesidesItsOwn) {
   std::vector<std::future<SharedSample>> with;
   for (int i = 0; i < 6; ++i) with.push_back(Request(true));
   auto without = Request(false);
-  Settle();
+  WaitForWaiting(7);
   End(100);
   // Whichever kind the second one is.
   EXPECT_EQ((*without.get())["number"], 2);
@@ -115,9 +116,9 @@ TEST_F(SamplerTest, ASampleWithoutConnectionsDoesNotServeRequestsForThem) {
   auto first = Request(false);
   WaitForBegin(1);
   auto without = Request(false);
-  Settle();
+  WaitForWaiting(1);
   auto with = Request(true);
-  Settle();
+  WaitForWaiting(2);
   End(100);
   first.get();
   without.get();
