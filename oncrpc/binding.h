@@ -33,6 +33,8 @@ struct ProcedureBinding {
   // call that arrives while the first still runs waits for its reply. Nothing is remembered after
   // that.
   bool joins = false;
+
+  bool operator==(const ProcedureBinding&) const = default;
 };
 
 struct ProgramBinding {
@@ -53,6 +55,8 @@ struct ProgramBinding {
   // Returns InvalidArgument for no or too many procedures, a procedure listed twice, or sizes that
   // are not a multiple of four or exceed the limits.
   absl::Status Validate() const;
+
+  bool operator==(const ProgramBinding&) const = default;
 };
 
 }  // namespace pollux::oncrpc

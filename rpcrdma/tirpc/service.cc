@@ -1,6 +1,7 @@
 #include "rpcrdma/tirpc/service.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -12,6 +13,13 @@ namespace {
 bool_t NoArguments(SVCXPRT* /*transport*/, xdrproc_t /*xdr*/, void* /*arguments*/) { return FALSE; }
 bool_t NoReply(SVCXPRT* /*transport*/, rpc_msg* /*message*/) { return FALSE; }
 bool_t NoControl(SVCXPRT* /*transport*/, const u_int /*request*/, void* /*info*/) { return FALSE; }
+
+// The dispatch routines that services have given to svc_reg(), by program and version; used on
+// svc_run()'s thread. svc_unreg() leaves them here.
+std::map<std::pair<uint32_t, uint32_t>, Dispatch>& Dispatched() {
+  static auto* const dispatched = new std::map<std::pair<uint32_t, uint32_t>, Dispatch>;
+  return *dispatched;
+}
 
 }  // namespace
 
@@ -99,18 +107,40 @@ absl::Status Service::Add(const UpperLayer& upper, Dispatch dispatch,
       added_.erase(added);
       return status;
     }
+  } else if (added->upper != upper) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "program %#x version %d: the service keeps the upper-layer binding of the call that "
+        "failed; repeat the call with that binding",
+        binding.program, binding.version));
   }
-  // Before svc_reg(), which svc_unreg() undoes only together with those of other transports.
+  const auto reg = [&]() -> absl::Status {
+    if (svc_reg(&transport_, binding.program, binding.version, dispatch, nullptr)) {
+      return absl::OkStatus();
+    }
+    return absl::AlreadyExistsError(
+        absl::StrFormat("libtirpc has a dispatch routine for program %#x version %d already",
+                        binding.program, binding.version));
+  };
+  // svc_reg() comes last, since svc_unreg() would undo it only together with those of other
+  // transports. But if it may fail because of another routine, it comes first, since `announce`
+  // could take the clients of that routine's service away.
+  Dispatch& known = Dispatched()[{binding.program, binding.version}];
+  const bool may_fail = known != nullptr && known != dispatch;
+  if (may_fail) {
+    if (absl::Status status = reg(); !status.ok()) return status;
+  }
   if (announce) {
-    if (absl::Status status = announce(); !status.ok()) return status;
+    if (absl::Status status = announce(); !status.ok()) {
+      if (may_fail) svc_unreg(binding.program, binding.version);
+      return status;
+    }
   }
-  if (svc_reg(&transport_, binding.program, binding.version, dispatch, nullptr)) {
-    added->has_dispatch = true;
-    return absl::OkStatus();
+  if (!may_fail) {
+    if (absl::Status status = reg(); !status.ok()) return status;
   }
-  return absl::AlreadyExistsError(
-      absl::StrFormat("libtirpc has a dispatch routine for program %#x version %d already",
-                      binding.program, binding.version));
+  known = dispatch;
+  added->has_dispatch = true;
+  return absl::OkStatus();
 }
 
 bool_t Service::Receive(SVCXPRT* transport, rpc_msg* /*message*/) {

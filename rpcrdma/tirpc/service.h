@@ -40,11 +40,11 @@ class Service {
                                          const ServiceLimits& limits = {});
 
   // Registers a program whose calls go to `dispatch`, as svc_reg() does. `announce`, if given,
-  // makes the program known to clients; it is called when calls are accepted, which wait for
-  // svc_run(). If it fails, there is no dispatch routine, and Add() may be called again. Errors:
-  // those of Server::RegisterProgram() and of `announce`; AlreadyExists if libtirpc has another
-  // dispatch routine for it; InvalidArgument if its largest message exceeds `bulk_bytes` of
-  // Create().
+  // makes the program known to clients; it is called when the worker already accepts calls; these
+  // wait until svc_run() takes them. If it fails, there is no dispatch routine, and Add() may be
+  // called again with the same `upper`. Errors: FailedPrecondition if it differs; those of
+  // Server::RegisterProgram() and of `announce`; AlreadyExists if libtirpc has another dispatch
+  // routine for it; InvalidArgument if its largest message exceeds `bulk_bytes` of Create().
   absl::Status Add(const UpperLayer& upper, Dispatch dispatch,
                    absl::AnyInvocable<absl::Status()> announce = nullptr);
 

@@ -224,11 +224,39 @@ TEST_P(ServiceTest, AProgramThatCannotBeAnnouncedHasNoDispatchRoutine) {
   });
   EXPECT_EQ(call(), RPC_PROGUNAVAIL);
   serving_->Do([&] {
+    UpperLayer changed = upper;
+    changed.binding.others->idempotent = !changed.binding.others->idempotent;
+    EXPECT_TRUE(absl::IsFailedPrecondition(serving->Add(changed, Dispatch)));
     EXPECT_TRUE(serving->Add(upper, Dispatch, [] { return absl::OkStatus(); }).ok());
     EXPECT_TRUE(absl::IsAlreadyExists(serving->Add(upper, Dispatch)));
   });
   EXPECT_EQ(call(), RPC_SUCCESS);
   serving_->Do([] { svc_unreg(kOther, kVersion); });
+}
+
+void OtherDispatch(svc_req* /*request*/, SVCXPRT* transport) { svcerr_noproc(transport); }
+
+// The announcement could replace that of the service that has the program.
+TEST_P(ServiceTest, AProgramOfAnotherDispatchRoutineIsNotAnnounced) {
+  const UpperLayer upper = FindUpperLayer(kProgram, kVersion);
+  const Host host = server_->host();
+  serving_->Do([&upper, &host] {
+    Service* const second = *Service::Create(host, kPort + 1, upper.LargestMessage());
+    bool announced = false;
+    const auto announce = [&announced] {
+      announced = true;
+      return absl::UnavailableError("no rpcbind");
+    };
+    EXPECT_TRUE(absl::IsAlreadyExists(second->Add(upper, OtherDispatch, announce)));
+    EXPECT_FALSE(announced);
+    svc_unreg(kProgram, kVersion);
+    EXPECT_TRUE(absl::IsUnavailable(second->Add(upper, OtherDispatch, announce)));
+    EXPECT_TRUE(announced);
+    // Nothing of it is left.
+    EXPECT_TRUE(svc_reg(serving->transport(), kProgram, kVersion, Dispatch, nullptr));
+    svc_destroy(second->transport());
+  });
+  Call(MakeOne(), kNegate, 1);
 }
 
 // Who waits for longer than anybody polls for, sleeps; and is woken.

@@ -25,12 +25,16 @@ struct ItemFields {
   // Offsets of the NAME_val pointers in the structure, in XDR order; at most kMaxItems.
   std::vector<size_t> offsets;
   uint32_t max_bytes = 0;  // per item
+
+  bool operator==(const ItemFields&) const = default;
 };
 
 struct ProcedureItems {
   uint32_t procedure = 0;
   ItemFields arguments;
   ItemFields results;
+
+  bool operator==(const ProcedureItems&) const = default;
 };
 
 struct UpperLayer {
@@ -50,6 +54,8 @@ struct UpperLayer {
   // The size of the largest protected arguments or long reply, in bytes. The server's bulk buffers
   // must be at least this large.
   uint32_t LargestMessage() const;
+
+  bool operator==(const UpperLayer&) const = default;
 };
 
 }  // namespace pollux::rpcrdma::tirpc

@@ -84,4 +84,6 @@ class NfsTest(CommandTest):
             server.start()
             self.fails(1, ["ls", *PLACE, "--mount", f"127.0.0.1:{listener.getsockname()[1]}", URL],
                        "only: /\\u001b[2J\\n/srv")
+            # Ends accept() if the command has not connected.
+            listener.shutdown(socket.SHUT_RDWR)
             server.join()

@@ -346,7 +346,7 @@ class NfsdTest(Mounting):
         self.assertEqual(lock_call(self.client_host, 4046, forged), NLM4_STALE_FH)
         self.stop(server)
 
-    def test_a_client_with_a_link_local_address_is_notified_of_a_restart(self):
+    def test_a_client_with_a_link_local_address_is_called_after_a_restart(self):
         for host, address in ((self.server_host, "fe80::1"), (self.client_host, "fe80::2")):
             self.assertTrue(host.shell(f"ip addr add {address}/64 dev wire nodad"))
         locks = self.directory / "locks"

@@ -16,13 +16,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-absl::StatusOr<Json> Gather(TelemetryClient& process, bool connections,
-                            Clock::time_point deadline) {
+absl::StatusOr<Json> Gather(TelemetryClient& process, bool connections) {
   absl::StatusOr<Json> stat = GatherStat(process, /*queue_pairs=*/false);
   if (!stat.ok() || !connections) return stat;
   absl::StatusOr<Json> more = GatherConnections(process, /*recorders=*/false);
-  // If only the connections are missing at the deadline, the process is not silent.
-  if (absl::IsDeadlineExceeded(more.status()) && Clock::now() >= deadline) return stat;
+  // A process that has told its counters is not silent, even if its connections are not read in
+  // time. A request for the counters alone may share this sample.
+  if (absl::IsDeadlineExceeded(more.status())) return stat;
   if (!more.ok()) return more.status();
   (*stat)["connections"] = std::move((*more)["connections"]);
   return stat;
@@ -45,7 +45,7 @@ Json TakeSample(const ProcessChoice& choice, bool connections) {
   std::mutex mutex;
   std::map<const TelemetryClient*, absl::StatusOr<Json>> gathered;
   const absl::StatusOr<Processes> found = LookForProcesses(choice, [&](TelemetryClient& process) {
-    absl::StatusOr<Json> one = Gather(process, connections, choice.deadline);
+    absl::StatusOr<Json> one = Gather(process, connections);
     const std::lock_guard lock(mutex);
     gathered.emplace(&process, std::move(one));
   });
@@ -74,10 +74,13 @@ Json TakeSample(const ProcessChoice& choice, bool connections) {
 std::shared_ptr<const Json> Sampler::Sample(bool connections) {
   std::unique_lock lock(mutex_);
   const uint64_t first = begun_ + 1;
-  for (;; ended_.wait(lock)) {
+  for (;;) {
     if (with_connections_.number >= first) return with_connections_.sample;
     if (!connections && without_connections_.number >= first) return without_connections_.sample;
     if (!sampling_) break;
+    ++waiting_;
+    ended_.wait(lock);
+    --waiting_;
   }
   sampling_ = true;
   const uint64_t number = ++begun_;
@@ -88,6 +91,11 @@ std::shared_ptr<const Json> Sampler::Sample(bool connections) {
   sampling_ = false;
   ended_.notify_all();
   return sample;
+}
+
+size_t Sampler::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_;
 }
 
 }  // namespace pollux::tools

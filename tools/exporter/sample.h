@@ -3,6 +3,7 @@
 #define POLLUX_TOOLS_EXPORTER_SAMPLE_H_
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,7 +18,7 @@ namespace pollux::tools {
 // Returns {"time_ms", "duration_ns", "processes": [as from GatherStat(), without queue pairs, and
 // with "connections" if requested], "silent": [{"pid", "file_prefix", "reason"}]}; with "error" if
 // no process could be queried. A process that ends meanwhile is left out, and so are the
-// connections of a process if they are not read by choice.deadline.
+// connections of a process if they are not read in time.
 nlohmann::ordered_json TakeSample(const ProcessChoice& choice, bool connections);
 
 // Takes one sample at a time, since DPDK's telemetry takes few connections; requests that wait
@@ -31,9 +32,11 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  // Returns a sample that was begun after the call. It may contain connections even if they are not
-  // requested; so such a request waits for at most two samples, whatever others request.
+  // Returns a sample that was begun after the call. A request without connections is also served by
+  // a sample with them, so it waits for at most two samples, whatever others request.
   std::shared_ptr<const nlohmann::ordered_json> Sample(bool connections);
+  // The number of requests that wait for a sample which another one takes; for tests.
+  size_t waiting() const;
 
  private:
   struct Taken {
@@ -42,9 +45,10 @@ class Sampler {
   };
 
   const Take take_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable ended_;
   bool sampling_ = false;
+  size_t waiting_ = 0;
   uint64_t begun_ = 0;  // number of the last sample that was begun; the first is 1
   Taken with_connections_, without_connections_;  // the last ones
 };

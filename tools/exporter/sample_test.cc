@@ -1,20 +1,65 @@
 #include "tools/exporter/sample.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <atomic>
-#include <chrono>
+#include <cstddef>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
+
+#include "stack/engine/runtime_directory.h"
 
 namespace pollux::tools {
 namespace {
 
 using nlohmann::ordered_json;
 using SharedSample = std::shared_ptr<const ordered_json>;
+
+TEST(TakeSampleTest, AProcessThatTellsOnlyItsCountersIsNotSilent) {
+  std::string base = std::filesystem::temp_directory_path() / "plxXXXXXX";
+  ASSERT_NE(mkdtemp(base.data()), nullptr);
+  const std::string path = base + "/dpdk/fake/" + engine::kTelemetrySocket;
+  mkdir((base + "/dpdk").c_str(), 0700);
+  mkdir((base + "/dpdk/fake").c_str(), 0700);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(path.size(), sizeof address.sun_path);
+  path.copy(address.sun_path, path.size());
+  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  int client = -1;
+  std::thread process([listener, &client] {
+    client = accept(listener, nullptr, nullptr);
+    // Who is there, and the counters; but nothing when the connections are read.
+    for (const std::string_view told : {R"({"version":"DPDK","pid":7,"max_output_len":16384})",
+                                        R"({"/pollux/workers":{}})", R"({"/pollux/workers":{}})"}) {
+      EXPECT_GT(send(client, told.data(), told.size(), MSG_NOSIGNAL), 0);
+    }
+  });
+  setenv("RUNTIME_DIRECTORY", base.c_str(), 1);
+  const ordered_json sample = TakeSample({.timeout_s = 1}, /*connections=*/true);
+  unsetenv("RUNTIME_DIRECTORY");
+  process.join();
+  close(client);
+  close(listener);
+  std::filesystem::remove_all(base);
+  EXPECT_EQ(sample["silent"].size(), 0u) << sample;
+  ASSERT_EQ(sample["processes"].size(), 1u) << sample;
+  EXPECT_EQ(sample["processes"][0]["pid"], 7) << sample;
+  EXPECT_FALSE(sample["processes"][0].contains("connections")) << sample;
+}
 
 // Samples that end when they are told to. Each has a number and its kind.
 class SamplerTest : public testing::Test {
@@ -27,8 +72,9 @@ class SamplerTest : public testing::Test {
     while (begun_ < number) std::this_thread::yield();
   }
   void End(int number) { ended_ = number; }
-  // Until threads that have just been started wait for a sample.
-  static void Settle() { std::this_thread::sleep_for(std::chrono::milliseconds(500)); }
+  void WaitForWaiting(size_t requests) const {
+    while (sampler_.waiting() < requests) std::this_thread::yield();
+  }
 
   std::atomic<int> begun_ = 0, ended_ = 0;
   Sampler sampler_{[this](bool connections) {
@@ -43,7 +89,7 @@ TEST_F(SamplerTest, RequestsThatWaitTogetherShareTheNextSample) {
   WaitForBegin(1);
   std::vector<std::future<SharedSample>> waiting;
   for (int i = 0; i < 6; ++i) waiting.push_back(Request(true));
-  Settle();
+  WaitForWaiting(6);
   End(1);
   EXPECT_EQ((*first.get())["number"], 1);
   WaitForBegin(2);
@@ -59,7 +105,7 @@ TEST_F(SamplerTest, ARequestWithoutConnectionsWaitsForOneSampleBesidesItsOwn) {
   std::vector<std::future<SharedSample>> with;
   for (int i = 0; i < 6; ++i) with.push_back(Request(true));
   auto without = Request(false);
-  Settle();
+  WaitForWaiting(7);
   End(100);
   // Whichever kind the second one is.
   EXPECT_EQ((*without.get())["number"], 2);
@@ -70,9 +116,9 @@ TEST_F(SamplerTest, ASampleWithoutConnectionsDoesNotServeRequestsForThem) {
   auto first = Request(false);
   WaitForBegin(1);
   auto without = Request(false);
-  Settle();
+  WaitForWaiting(1);
   auto with = Request(true);
-  Settle();
+  WaitForWaiting(2);
   End(100);
   first.get();
   without.get();

@@ -38,7 +38,8 @@ CLIENT* clnt_pollux_create(const char* host, rpcprog_t program, rpcvers_t versio
 /* As svc_create(), for svc_run() on the calling thread. Further programs on the same port and
  * service port share the SVCXPRT, which svc_destroy() frees. Like all of libtirpc's svc_ functions,
  * it must be called on the thread of svc_run(). Returns NULL on failure and sets
- * pollux_rpc_error(); the program is then not served, and the call may be repeated. */
+ * pollux_rpc_error(); the program is then not served, and the call may be repeated. If the service
+ * has other programs, the repeated call needs the same binding. */
 SVCXPRT* svc_pollux_create(void (*dispatch)(struct svc_req*, SVCXPRT*), rpcprog_t program,
                            rpcvers_t version, const char* port);
 

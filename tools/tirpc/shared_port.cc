@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <iterator>
 #include <map>
@@ -26,26 +27,29 @@ constexpr char kVariable[] = "POLLUX_PORT";
 
 // Never destroyed: threads may outlive main().
 struct PortTable {
-  // Also held while a port is opened or closed, since DPDK opens most ports only once.
-  std::mutex mutex;
+  std::mutex mutex;  // also held while a port is opened; guards getopt's state, too
   struct Open {
+    // Also held while the port is opened or closed, since DPDK opens most ports only once. In a
+    // forked child it may stay locked; so the child looks at `process` first.
+    std::mutex mutex;
+    std::atomic<pid_t> process = 0;  // that has it open; 0: none
     std::string options;
     std::unique_ptr<Node> node;
     size_t users = 0;
-    pid_t process = 0;
   };
-  std::map<std::string, Open> open;  // by key
+  std::map<std::string, Open> open;  // by key; entries stay
 };
 PortTable& Ports() {
   static auto* const table = new PortTable;
   return *table;
 }
 
-void Release(const std::string& key) {
-  PortTable& table = Ports();
-  const std::lock_guard<std::mutex> lock(table.mutex);
-  PortTable::Open& entry = table.open[key];
-  if (--entry.users == 0) entry.node.reset();
+// Does not take the table's mutex: to open another port may take seconds.
+void Release(PortTable::Open& entry) {
+  const std::lock_guard<std::mutex> lock(entry.mutex);
+  if (--entry.users != 0) return;
+  entry.node.reset();
+  entry.process = 0;
 }
 
 // The parser works with getopt_long(), whose state a program may be in the midst of using.
@@ -136,12 +140,13 @@ absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options) {
                             .max_connections_per_client =
                                 static_cast<uint32_t>(parsed.max_connections_per_client)}};
   PortTable::Open& entry = table.open[place.key];
+  if (const pid_t process = entry.process; process != 0 && process != getpid()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this process was forked from one that has port ", place.key,
+                     "; create the CLIENT or the service in a program that it starts"));
+  }
+  const std::lock_guard<std::mutex> entry_lock(entry.mutex);
   if (entry.node != nullptr) {
-    if (entry.process != getpid()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("this process was forked from one that has port ", place.key,
-                       "; create the CLIENT or the service in a program that it starts"));
-    }
     if (entry.options != parsed.port_text) {
       return absl::InvalidArgumentError(absl::StrCat(
           "port ", place.key, " is open in this process with other options: ", entry.options));
@@ -149,10 +154,12 @@ absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options) {
   } else {
     auto node = StartNode(parsed.port, Cores::kOneShared);
     if (!node.ok()) return node.status();
-    entry = {.options = parsed.port_text, .node = *std::move(node), .process = getpid()};
+    entry.options = parsed.port_text;
+    entry.node = *std::move(node);
+    entry.process = getpid();
   }
   ++entry.users;
-  place.node = {entry.node.get(), [key = place.key](Node* /*node*/) { Release(key); }};
+  place.node = {entry.node.get(), [&entry](Node* /*node*/) { Release(entry); }};
   return place;
 }
 

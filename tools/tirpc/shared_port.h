@@ -34,7 +34,8 @@ struct RpcPlace {
 };
 
 // `options` is described in pollux_rpc.h. Returns the port if it is already open, or opens it; it
-// is closed when its last user releases it. Thread-safe; blocks while a port is opened or closed.
+// is closed when its last user releases it. Thread-safe; blocks while any port is opened, or
+// this one closed. The last release of RpcPlace::node blocks while it closes the port.
 // InvalidArgument if the text is invalid, or if the port is open with other options; other errors
 // as StartNode().
 absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options);

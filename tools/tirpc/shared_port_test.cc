@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -57,6 +60,33 @@ TEST_F(SharedPortTest, APortCanBeOpenedWhileItsLastUserReleasesIt) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(SharedPortTest, AReleaseDoesNotWaitForTheOpeningOfAnotherPort) {
+  auto place = OpenRpcPlace(options_.c_str());
+  ASSERT_TRUE(place.ok()) << place.status();
+  // A memif server that never answers.
+  const std::string path = directory_ + "/t";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(path.size(), sizeof address.sun_path);
+  path.copy(address.sun_path, path.size());
+  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  std::atomic<bool> ended = false;
+  std::thread opener([&ended, &path] {
+    const std::string options = absl::StrCat("--port net_memif1,role=client,socket=", path,
+                                             " --address 192.0.2.2/24 --idle sleep");
+    OpenRpcPlace(options.c_str()).status().IgnoreError();
+    ended = true;
+  });
+  const int connection = accept(listener, nullptr, nullptr);
+  place->node.reset();
+  EXPECT_FALSE(ended);
+  close(listener);
+  close(connection);
+  opener.join();
 }
 
 }  // namespace
