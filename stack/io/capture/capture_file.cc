@@ -129,7 +129,10 @@ void CaptureFile::DescribeNew() {
 
 // Fills the buffer, the oldest frame of all rings first. False when nothing is left.
 bool CaptureFile::Drain() {
-  const uint64_t epoch_ns = epoch_ns_();
+  // A thread that is interrupted between reading the system's clock and the counter gets an epoch
+  // that is too small.
+  const uint64_t first_ns = epoch_ns_();
+  const uint64_t epoch_ns = std::max(first_ns, epoch_ns_());
   while (buffer_.size() < kWriteBytes) {
     const CaptureRing::Record* oldest = nullptr;
     uint32_t from = 0;
