@@ -22,8 +22,9 @@ constexpr size_t kWriteBytes = 256u << 10;  // handed to the system at once, abo
 // How long a frame may lie in its ring on an idle port. The ring holds far more than comes in it.
 constexpr std::chrono::milliseconds kInterval(2);
 // As DPDK rounds the counter's rate, each correction of the epoch may take time back, 5 us in an
-// interval: such a frame gets the time of the one before. What is more is a step of the clock.
-constexpr uint64_t kMaxCorrectionNs = 10'000'000;
+// interval, more after a write that took long: such a frame gets the time of the one before. Only
+// a larger correction than a write of 200 s causes is a step of the clock.
+constexpr uint64_t kMaxCorrectionNs = 500'000'000;
 // How long the end of a capture waits for a reader of a pipe that takes nothing.
 constexpr int kStalledMs = 1'000;
 

@@ -270,13 +270,15 @@ TEST_F(CaptureTest, TimesFollowTheEpoch) {
   epoch.Set(kEpochNs + 5 * kSecond - 3'000);
   send(3'000);
   send(8'000);
-  epoch.Set(kEpochNs);
+  epoch.Set(kEpochNs + 5 * kSecond - 150'000'000);  // after a write of 60 s
   send(9'000);
+  epoch.Set(kEpochNs);
+  send(10'000);
   ASSERT_TRUE((*file)->Close().ok());
   std::vector<uint64_t> times;
   for (const Seen& one : ReadBack(path_)) times.push_back(one.time_ns - kEpochNs);
   EXPECT_EQ(times, (std::vector<uint64_t>{1'000, 5 * kSecond + 2'000, 5 * kSecond + 2'000,
-                                          5 * kSecond + 5'000, 9'000}));
+                                          5 * kSecond + 5'000, 5 * kSecond + 5'000, 10'000}));
 }
 
 TEST_F(CaptureTest, AnInterruptionOfTheReadingOfTheEpochMovesNoFrame) {
