@@ -44,8 +44,9 @@ absl::StatusOr<int> OpenAlone(const std::string& path) {
   if (file < 0) return absl::ErrnoToStatus(errno, name);
   struct stat status {};
   if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-    // Children that the process forks do not inherit this kind of lock. A file system without locks
-    // has other errors.
+    // Children that the process forks do not inherit this kind of lock, and the process loses it
+    // when it closes any other descriptor of the file. A file system without locks has other
+    // errors.
     struct flock lock {};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
