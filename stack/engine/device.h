@@ -71,7 +71,7 @@ struct DeviceOptions {
 
 // The offset that turns a device's times into nanoseconds since 1970, as of now. It changes: DPDK
 // knows the rate of the time-stamp counter within a quarter of a percent, and the system's clock is
-// adjusted.
+// adjusted. Too small if the thread is interrupted between reading the two.
 uint64_t DeviceEpochNs();
 
 // Create and destroy a device on a control thread, since both may block. In between, exactly one

@@ -73,10 +73,12 @@ class DoctorTest(SharedInterface):
         other.close()
         server = self.serve()  # programs of Pollux share it
         run = self.finish(self.server_host, "doctor", "--json", "--netdev", "wire")
-        found = self.findings(0, run=run)["UDP port 4791"]["found"]
-        self.assertEqual(found, f"free for Pollux; used by pollux (process {server.process.pid})")
+        used = f"used by pollux (process {server.process.pid})"
+        self.assertEqual(self.findings(0, run=run)["UDP port 4791"]["found"],
+                         f"free for Pollux; {used}")
         run = self.finish(self.server_host, "doctor", "--json")
-        self.assertEqual(self.findings(0, run=run)["UDP port 4791"]["found"], found)
+        self.assertEqual(self.findings(0, run=run)["UDP port 4791"]["found"],
+                         f"shared by programs of Pollux; {used}")
         self.stop(server)
 
     def test_a_loopback_interface_that_is_down_is_reported(self):

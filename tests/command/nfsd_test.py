@@ -192,7 +192,9 @@ class ExportsFileTest(Mounting):
         self.assertIn(f"pollux nfsd: SIGHUP: nothing changed: {self.file}:3: ",
                       server.stderr[before:])
         self.assertEqual(self.mount(str(self.other))[0], 0)
-        self.reload(server, "/none *\n", "nothing changed: export /none: No such file")
+        before = len(server.stderr)
+        self.reload(server, "/none *(async)\n", "nothing changed: export /none: No such file")
+        self.assertIn(f"{self.file}:1: option 'async' has no effect", server.stderr[before:])
         self.assertNotIn(f"{peer} gone", server.stderr)
         self.assertEqual(connected.interrupt(), 0, connected.stderr)
         server.wait_for_line(f"^{re.escape(peer)} gone")

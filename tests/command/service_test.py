@@ -65,8 +65,8 @@ class UnitsTest(CommandTest):
         self.assertEqual(settings(unit, "DeviceAllow"),
                          ["/dev/net/tun rw", "char-* m", "block-* m"])
 
-    def test_nfsd_may_take_as_long_to_start_as_its_resolver(self):
-        self.assertEqual(settings("pollux-nfsd@.service", "TimeoutStartSec"), ["infinity"])
+    def test_nfsd_has_time_to_start_with_a_slow_resolver_but_not_for_ever(self):
+        self.assertEqual(settings("pollux-nfsd@.service", "TimeoutStartSec"), ["10min"])
 
     def test_options_of_the_units_exist(self):
         for unit in UNITS:

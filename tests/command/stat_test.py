@@ -89,7 +89,7 @@ class StatTest(CommandTest):
 
             wait_for("ten clients", has_ten)
             self.assert_one_line(self.finish(Host(), "stat"), 1,
-                                 f"process {server.process.pid}", "accepts no more")
+                                 f"process {server.process.pid}", "10 telemetry clients")
         self.answered("stat")
         self.assertEqual(server.interrupt(), 0, server.stderr)
 

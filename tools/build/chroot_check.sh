@@ -18,7 +18,9 @@ times=
 failed=0
 for command in demo "install --prefix /opt/pollux" test; do
   if [[ $command == test ]]; then
-    daemons=$(inside "dpkg-query -W krb5-kdc prometheus rpcbind 2>/dev/null || true")
+    # It also lists packages that are not installed, if an installed one refers to them.
+    daemons=$(inside "dpkg-query -W -f='\${db:Status-Status} \${Package}\n' \
+      krb5-kdc prometheus rpcbind 2>/dev/null | sed -n 's/^installed //p'")
     [[ -z $daemons ]] || {
       echo "$CHECK: tools/dev install must not install daemons: $daemons" >&2
       exit 1

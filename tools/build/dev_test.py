@@ -23,6 +23,9 @@ class DevTest(unittest.TestCase):
         shutil.copy(SCRIPT, self.tree / "tools/dev")
         self.programs = self.directory / "programs"
         self.programs.mkdir()
+        # Another user enters them, whatever the umask.
+        for path in (self.tree, self.tree / "tools", self.tree / "tools/dev", self.programs):
+            path.chmod(0o755)
         self.program("apt-get", "exit 1")
         self.program("sudo", 'exec "$@"')
 

@@ -408,8 +408,8 @@ class Examination {
     Add({.name = "UDP port 4791",
          .good = owners.empty() || shared,
          .found = owners.empty() ? "free"
-                                 : absl::StrCat(shared ? "free for Pollux; used by " : "used by ",
-                                                Owners(owners)),
+                                 : absl::StrCat(shared ? "shared by programs of Pollux; " : "",
+                                                "used by ", Owners(owners)),
          .wanted = "free on the interface of --netdev",
          .command = EndOwners(owners)});
   }

@@ -188,14 +188,16 @@ absl::StatusOr<std::vector<nfs::Export>> ReadExportsOf(const NfsdOptions& option
   return std::move(file->exports);
 }
 
-// Puts `trees`, the exports of `file`, into effect; `path` is its name for the log.
+// Puts `trees`, the exports of `file`, into effect; `path` is its name for the log. If they could
+// not be opened, only the warnings of the file are logged.
 absl::Status Apply(const std::string& path, const nfs::ExportsFile& file,
-                   const nfs::ExportTrees& trees, Node& node, nfs::ServedExports* exports,
-                   nfs::Server* server) {
+                   const absl::StatusOr<nfs::ExportTrees>& trees, Node& node,
+                   nfs::ServedExports* exports, nfs::Server* server) {
   for (const std::string& warning : file.warnings) {
     node.log().Write(LogLevel::kWarning, kName, warning);
   }
-  auto table = exports->PrepareTrees(trees);
+  if (!trees.ok()) return trees.status();
+  auto table = exports->PrepareTrees(*trees);
   if (!table.ok()) return table.status();
   node.Run([&] { server->Serve(**table); });
   exports->Publish(*table);
@@ -259,9 +261,8 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
         auto file = nfs::ReadExports(path, &ResolveHost);
         if (!file.ok()) return file.status();
         auto trees = nfs::ServedExports::OpenTrees(file->exports, key);
-        if (!trees.ok()) return trees.status();
         return ServiceActions::Apply(
-            [path, read = *std::move(file), opened = *std::move(trees), &node, exports, server] {
+            [path, read = *std::move(file), opened = std::move(trees), &node, exports, server] {
               return Apply(path, read, opened, node, exports, server);
             });
       };

@@ -99,12 +99,14 @@ absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(
 }
 
 absl::Status TelemetryClient::Greet() {
-  // DPDK accepts one more and closes it. A process that ends resets connections without a greeting.
-  const absl::StatusOr<Json> greeting =
-      Receive(RequestEnd(),
-              absl::ResourceExhaustedError(absl::StrCat(
-                  "process ", pid_, ", ", file_prefix_,
-                  ", accepts no more telemetry clients: it has 10, the most that DPDK permits")));
+  // DPDK accepts one more and closes it. The end of a process also closes connections that DPDK has
+  // accepted but not greeted; it resets those that wait to be accepted.
+  const absl::StatusOr<Json> greeting = Receive(
+      RequestEnd(),
+      absl::ResourceExhaustedError(absl::StrCat(
+          "process ", pid_, ", ", file_prefix_,
+          ", has closed the connection: it is ending, or has 10 telemetry clients, the most that "
+          "DPDK permits")));
   if (!greeting.ok()) return greeting.status();
   const auto pid = greeting->find("pid");
   const auto bytes = greeting->find("max_output_len");

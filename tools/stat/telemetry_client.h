@@ -36,7 +36,7 @@ class TelemetryClient {
 
   // Receives the process's greeting. DataLoss if it is not DPDK; DeadlineExceeded if there is no
   // greeting, because the process is stopped or hangs; ResourceExhausted if the process has as many
-  // clients as DPDK permits.
+  // clients as DPDK permits, or is ending.
   absl::Status Greet();
   // Before the greeting, the process ID as known to the kernel; 0 if it is unknown.
   uint64_t pid() const { return pid_; }

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "tools/common/interrupt.h"
 
 namespace pollux::tools {
@@ -84,6 +85,7 @@ TEST(TelemetryClientTest, AProcessWithTooManyClientsHasNotEnded) {
   process.Refuse();
   const absl::Status refused = (*client)->Greet();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "is ending, or has 10 ")) << refused;
   client = TelemetryClient::Connect(process.path(), kNeverS);
   ASSERT_TRUE(client.ok()) << client.status();
   process.End();

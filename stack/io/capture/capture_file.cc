@@ -22,8 +22,9 @@ constexpr size_t kWriteBytes = 256u << 10;  // handed to the system at once, abo
 // How long a frame may lie in its ring on an idle port. The ring holds far more than comes in it.
 constexpr std::chrono::milliseconds kInterval(2);
 // As DPDK rounds the counter's rate, each correction of the epoch may take time back, 5 us in an
-// interval: such a frame gets the time of the one before. What is more is a step of the clock.
-constexpr uint64_t kMaxCorrectionNs = 10'000'000;
+// interval, more after a write that took long: such a frame gets the time of the one before. Only
+// a larger correction than a write of 200 s causes is a step of the clock.
+constexpr uint64_t kMaxCorrectionNs = 500'000'000;
 // How long the end of a capture waits for a reader of a pipe that takes nothing.
 constexpr int kStalledMs = 1'000;
 
@@ -43,8 +44,9 @@ absl::StatusOr<int> OpenAlone(const std::string& path) {
   if (file < 0) return absl::ErrnoToStatus(errno, name);
   struct stat status {};
   if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-    // Children that the process forks do not inherit this kind of lock. A file system without locks
-    // has other errors.
+    // Children that the process forks do not inherit this kind of lock, and the process loses it
+    // when it closes any other descriptor of the file. A file system without locks has other
+    // errors.
     struct flock lock {};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
@@ -129,7 +131,10 @@ void CaptureFile::DescribeNew() {
 
 // Fills the buffer, the oldest frame of all rings first. False when nothing is left.
 bool CaptureFile::Drain() {
-  const uint64_t epoch_ns = epoch_ns_();
+  // A thread that is interrupted between reading the system's clock and the counter gets an epoch
+  // that is too small.
+  const uint64_t first_ns = epoch_ns_();
+  const uint64_t epoch_ns = std::max(first_ns, epoch_ns_());
   while (buffer_.size() < kWriteBytes) {
     const CaptureRing::Record* oldest = nullptr;
     uint32_t from = 0;

@@ -28,9 +28,10 @@ class CaptureFile {
   using EpochNs = std::function<uint64_t()>;
 
   // Creates or truncates the file at `path`. While another process writes a capture there, path()
-  // is `path` with "." and this process's ID appended. `epoch_ns` returns what must now be added to
-  // a worker's `now_ns` to get the time in nanoseconds since 1970; the writing thread calls it
-  // repeatedly, so that the times follow the system's clock. `start` starts that thread; null:
+  // is `path` with "." and this process's ID appended; two captures of this process do not exclude
+  // each other. `epoch_ns` returns what must now be added to a worker's `now_ns` to get the time in
+  // nanoseconds since 1970; the writing thread calls it repeatedly, so that the times follow the
+  // system's clock, and uses the larger one of two results. `start` starts that thread; null:
   // std::thread does. Errors name the file: NotFound, PermissionDenied and the like.
   static absl::StatusOr<std::unique_ptr<CaptureFile>> Open(const std::string& path,
                                                            EpochNs epoch_ns,

@@ -13,9 +13,13 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <iterator>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -238,9 +242,9 @@ class EpochForTest {
     epoch_ns_ = epoch_ns;
     AwaitRound();
   }
-  // Until a round that sees everything done so far has ended.
+  // Until a round, which makes two calls, has seen everything done so far and has ended.
   void AwaitRound() {
-    for (const uint64_t before = calls_; calls_ < before + 2;) usleep(1'000);
+    for (const uint64_t before = calls_; calls_ < before + 4;) usleep(1'000);
   }
 
  private:
@@ -266,13 +270,37 @@ TEST_F(CaptureTest, TimesFollowTheEpoch) {
   epoch.Set(kEpochNs + 5 * kSecond - 3'000);
   send(3'000);
   send(8'000);
-  epoch.Set(kEpochNs);
+  epoch.Set(kEpochNs + 5 * kSecond - 150'000'000);  // after a write of 60 s
   send(9'000);
+  epoch.Set(kEpochNs);
+  send(10'000);
   ASSERT_TRUE((*file)->Close().ok());
   std::vector<uint64_t> times;
   for (const Seen& one : ReadBack(path_)) times.push_back(one.time_ns - kEpochNs);
   EXPECT_EQ(times, (std::vector<uint64_t>{1'000, 5 * kSecond + 2'000, 5 * kSecond + 2'000,
-                                          5 * kSecond + 5'000, 9'000}));
+                                          5 * kSecond + 5'000, 5 * kSecond + 5'000, 10'000}));
+}
+
+TEST_F(CaptureTest, AnInterruptionOfTheReadingOfTheEpochMovesNoFrame) {
+  std::promise<void> captured;
+  auto file = CaptureFile::Open(
+      path_,
+      [interrupted = true]() mutable { return std::exchange(interrupted, false) ? 0 : kEpochNs; },
+      [&captured](std::function<void()> run) {
+        return std::thread([&captured, run = std::move(run)] {
+          captured.get_future().wait();
+          run();
+        });
+      });
+  ASSERT_TRUE(file.ok()) << file.status();
+  Capture capture(&link_, (*file)->AddInterface("net_x0", kMac));
+  rte_mbuf* frame = FrameForTest(Bytes(60, 1));
+  EXPECT_EQ(capture.Send(&frame, 1, 1), 1);
+  captured.set_value();
+  ASSERT_TRUE((*file)->Close().ok());
+  const std::vector<Seen> seen = ReadBack(path_);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].time_ns, kEpochNs + 1);
 }
 
 TEST_F(CaptureTest, FullDiskIsReported) {
