@@ -82,7 +82,8 @@ size_t CallHeaderBytes(const CallHeader& call);
 size_t EmitCall(const CallHeader& call, absl::Span<uint8_t> out);
 size_t EmitReply(const ReplyHeader& reply, absl::Span<uint8_t> out);
 
-// As ParseCall(), which handles the most frequent calls, whose authenticators have no body, itself.
+// As ParseCall(), which itself parses only the most frequent calls: those whose authenticators have
+// no body.
 size_t ParseAnyCall(absl::Span<const uint8_t> bytes, CallHeader* call);
 
 inline size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call) {

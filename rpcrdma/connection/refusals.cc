@@ -16,7 +16,8 @@ struct Kind {
 Kind KindOf(Refusal what) {
   switch (what) {
     case Refusal::kShortMessage:
-      return {&Counters::short_messages, "a message shorter than any header, discarded"};
+      return {&Counters::short_messages,
+              "a message shorter than any header, or an RDMA WRITE with immediate data, discarded"};
     case Refusal::kObsolete:
       return {&Counters::obsolete_messages,
               "a message of an obsolete kind (RDMA_DONE, RDMA_MSGP), discarded"};

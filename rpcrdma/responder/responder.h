@@ -80,7 +80,8 @@ class Responder : public Connection::Role {
   bool Poll() {
     // Replies in flight are only watched, for a connection that has stalled.
     if (wait_room_.empty() && wait_buffers_.empty() && backlog_.empty() &&
-        connection_->worker()->now_ns() - progress_ns_ <= kWantedStallNs) [[likely]] {
+        (in_flight_ == 0 || connection_->worker()->now_ns() - progress_ns_ <= kWantedStallNs))
+        [[likely]] {
       return false;
     }
     return Work();

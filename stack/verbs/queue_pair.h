@@ -385,7 +385,8 @@ class QueuePair : public EventSource {
   // The largest SEND or RDMA WRITE, in bytes, that one packet carries; 0 while none may be posted,
   // and for queue pairs of other types than RC.
   uint32_t most_plain_bytes_ = 0;
-  // The most receives that may be posted; 0 while none may be, and with a shared receive queue.
+  // The most receives that TakePlainRecv() accepts; 0 in IBV_QPS_RESET and IBV_QPS_ERR, and with a
+  // shared receive queue.
   uint32_t most_plain_recvs_ = 0;
   LineArray<SendWqe> sq_;
   LineArray<ibv_sge> sq_sge_;

@@ -188,7 +188,7 @@ TEST_F(HostileClientTest, RefusalsAreLoggedOncePerConnectionAndKind) {
   std::string peer = ToString({nodes[0]->gid(), 0});
   peer.pop_back();
   EXPECT_THAT(lines[0], StartsWith(peer));
-  EXPECT_THAT(lines[0], HasSubstr("shorter than any header, discarded; 50 so far"));
+  EXPECT_THAT(lines[0], HasSubstr("immediate data, discarded; 50 so far"));
   send(50, short_message);
   EXPECT_EQ(lines.size(), 1u);
   Header version = HeaderOf();
