@@ -74,7 +74,7 @@ class CachedMbufs {
   constexpr uint64_t kOneOfEach = 0x0000'0001'0001'0000;
   static_assert(offsetof(rte_mbuf, refcnt) == offsetof(rte_mbuf, rearm_data) + 2 &&
                 offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, rearm_data) + 4);
-  rte_mempool* pool = nullptr;  // of the previous mbuf, if this thread has a cache of it
+  rte_mempool* pool = nullptr;  // of the last mbuf of whose pool this thread has a cache
   rte_mempool_cache* cache = nullptr;
   for (unsigned i = 0; i < count; ++i) {
     rte_mbuf* mbuf = mbufs[i];
@@ -86,12 +86,13 @@ class CachedMbufs {
       continue;
     }
     if (mbuf->pool != pool) [[unlikely]] {
-      cache = rte_mempool_default_cache(mbuf->pool, rte_lcore_id());
-      if (cache == nullptr) [[unlikely]] {
+      rte_mempool_cache* const other = rte_mempool_default_cache(mbuf->pool, rte_lcore_id());
+      if (other == nullptr) [[unlikely]] {
         rte_mempool_put(mbuf->pool, mbuf);
         continue;
       }
       pool = mbuf->pool;
+      cache = other;
     }
     if (cache->len == cache->flushthresh) [[unlikely]] {
       rte_mempool_put(pool, mbuf);
