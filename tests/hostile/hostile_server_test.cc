@@ -364,8 +364,7 @@ TEST_F(HostileServerTest, InvalidRepliesAreDiscarded) {
   EXPECT_EQ(client->counters().unknown_xids, unknown + 2);
 }
 
-// RFC 8166 section 4.5.2: the first call too, whose credit is the only one.
-// The receive that it completes still holds an earlier message, of another length.
+// The receive that the WRITE completes still holds an earlier message, of another length.
 TEST_F(HostileServerTest, AWriteWithImmediateDataIsNoMessage) {
   StartHostile();
   ASSERT_TRUE(StartGet().ok());
@@ -401,6 +400,7 @@ TEST_F(HostileServerTest, AWriteWithImmediateDataIsNoMessage) {
   EXPECT_TRUE(status->ok()) << *status;
 }
 
+// RFC 8166 section 4.5.2: the first call too, whose credit is the only one.
 TEST_F(HostileServerTest, AMalformedHeaderFailsItsCall) {
   StartHostile();
   for (int i = 0; i < 3; ++i) {
