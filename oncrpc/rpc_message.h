@@ -73,8 +73,8 @@ inline constexpr size_t kReplyHeaderBytes = 24;
 size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call);
 size_t ParseReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply);
 // The same for the most frequent kind of reply: success, with an empty verifier body,
-// kReplyHeaderBytes long. Returns false for any other reply. `*reply` must be default-constructed,
-// except that it may have been filled by this function.
+// kReplyHeaderBytes long. Returns false for any other reply. `*reply` must be default-constructed
+// or filled by an earlier call of this function.
 bool ParsePlainReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply);
 
 size_t CallHeaderBytes(const CallHeader& call);
@@ -82,8 +82,8 @@ size_t CallHeaderBytes(const CallHeader& call);
 size_t EmitCall(const CallHeader& call, absl::Span<uint8_t> out);
 size_t EmitReply(const ReplyHeader& reply, absl::Span<uint8_t> out);
 
-// As ParseCall(), which itself parses only the most frequent calls: those whose authenticators have
-// no body.
+// Parses any call. ParseCall() itself handles only the most frequent ones, whose authenticators
+// have no body.
 size_t ParseAnyCall(absl::Span<const uint8_t> bytes, CallHeader* call);
 
 inline size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call) {

@@ -141,7 +141,7 @@ absl::StatusOr<SocketAddress> RpcBind::Find(uint32_t program, uint32_t version, 
       continue;
     }
     found = ParseUniversalAddress({address.data(), address.size()});
-    // InvalidArgument would be the caller's error.
+    // Not InvalidArgument: the address comes from rpcbind, not from the caller.
     if (!found.ok()) {
       found = absl::UnavailableError(absl::StrCat(name_, ": ", found.status().message()));
     }

@@ -16,9 +16,9 @@ struct Sockaddr {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-// Sets the index (if_nametoindex(3)) of the interface whose hosts are meant by link-local
-// addresses. 0, the default: none, so that the kernel refuses to connect to them. For the whole
-// process; any thread may call it.
+// Sets the interface index (if_nametoindex(3)) that ToSockaddr() gives to link-local addresses, for
+// the whole process. 0, the default: none, so that the kernel refuses to connect to such addresses.
+// Any thread may call it.
 void SetLinkLocalInterface(uint32_t index);
 
 // AF_INET for an IPv4 address, otherwise AF_INET6. Only link-local addresses have a scope.

@@ -183,7 +183,7 @@ class Client : public engine::Poller, private StatsProvider {
   Link link_;
   std::vector<Link> ended_;  // their handlers still hold ReplyHandles
   std::unique_ptr<Requester> requester_;
-  uint64_t earlier_calls_ = 0;  // of the requesters before it
+  uint64_t earlier_calls_ = 0;  // made by the requesters before it
   Negotiated negotiated_;
   bool established_ = false;  // since Connect()
   bool leaving_ = false;      // Disconnect() was called

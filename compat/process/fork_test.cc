@@ -76,7 +76,7 @@ int OrErrno(int error) {
 // Fork handlers of a library that is initialised before the device is opened.
 class LibraryOfProgram {
  public:
-  // Registers the handlers at the first call: GoogleTest's --gtest_repeat sets the suite up again.
+  // Registers the handlers only once: with --gtest_repeat, GoogleTest sets up the suite repeatedly.
   static void Initialise() {
     static const int error = pthread_atfork(BeforeFork, AfterFork, AfterFork);
     ASSERT_EQ(error, 0);

@@ -94,7 +94,7 @@ void Acknowledge(const CmEvent* event) {
   delete event;
 }
 
-// Of RDMA_OPTION_ID_AFONLY the manager knows only what it means to IPv6.
+// The manager implements RDMA_OPTION_ID_AFONLY only for IPv6 listeners.
 bool IsOfOtherFamily(const CmId& listener, const cm::Id& request) {
   return listener.family_only && listener.route.addr.src_addr.sa_family != AF_INET6 &&
          !request.local().address.IsIpv4();

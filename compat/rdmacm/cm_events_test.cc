@@ -365,7 +365,7 @@ TEST_F(CmEventsTest, ASynchronousDatagramListenerMayBeDestroyedBeforeItsAccepted
   for (rdma_cm_id* id : {listener, request, asker}) EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
-// The manager tells new identifiers, too, that the device is gone.
+// The manager also reports the removal of the device to identifiers that are created later.
 TEST_F(CmEventsTest, SynchronousCallsFailOnceTheDeviceIsRemoved) {
   rdma_cm_id* id = nullptr;
   ASSERT_EQ(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP), 0);
@@ -378,7 +378,7 @@ TEST_F(CmEventsTest, SynchronousCallsFailOnceTheDeviceIsRemoved) {
   Ipv4Address address(kAddressOfOne, kPort);
   EXPECT_EQ(rdma_resolve_addr(id, nullptr, address.get(), kResolveTimeoutMs), -1);
   EXPECT_EQ(errno, ENODEV);
-  // The event that the failed call has caused is none of the next one's.
+  // The next call does not take the event that the failed call has caused.
   EXPECT_EQ(rdma_resolve_route(id, kResolveTimeoutMs), -1);
   EXPECT_EQ(errno, ENODEV);
   EXPECT_EQ(rdma_destroy_id(id), 0);

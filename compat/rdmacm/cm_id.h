@@ -56,7 +56,7 @@ struct CmId : CmIdBase {
   bool awaits_accept = false;              // a request that the program has not accepted yet
   int* accept_error = nullptr;             // receives the error for the rdma_accept() in progress
   bool is_connection = false;              // a connection, a request for one, or an ended one
-  bool is_removed = false;                 // Complete() has met the removal of the device
+  bool is_removed = false;                 // Complete() took RDMA_CM_EVENT_DEVICE_REMOVAL
   uint8_t ack_timeout = 0;                 // RDMA_OPTION_ID_ACK_TIMEOUT
   bool family_only = false;                // RDMA_OPTION_ID_AFONLY
   ibv_sa_path_rec path{};                  // route.path_rec points to it once there is a route
@@ -94,8 +94,9 @@ int CmResult(const absl::Status& status);  // 0, or -1 with errno
 cm::EventHandler HandlerFor(CmId* id);
 
 // Completes a call on an identifier without a channel: waits for its event, which is then
-// id->event. Returns -1 and sets errno if the event reports a failure; ENODEV, also for all later
-// calls, if it is the removal of the device. Not during a ScopedWorkerOwnership.
+// id->event. Returns -1 and sets errno if the event reports a failure. Once the event is
+// RDMA_CM_EVENT_DEVICE_REMOVAL, this call and all later ones fail with ENODEV. Not during a
+// ScopedWorkerOwnership.
 int Complete(CmId* id);
 // Acknowledges id->event.
 void AcknowledgeLast(CmId* id);

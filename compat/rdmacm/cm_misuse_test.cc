@@ -166,7 +166,7 @@ TEST_F(CmMisuseTest, APortForIpv6OnlyLeavesIpv4ToOthers) {
   rdma_destroy_event_channel(others);
 }
 
-// As Linux: without the option such a listener takes requests to IPv6 addresses, too.
+// As in Linux: without the option, a listener at 0.0.0.0 also gets requests to IPv6 addresses.
 TEST_F(CmMisuseTest, AfonlyRestrictsAnIpv4ListenerToIpv4) {
   sockaddr_in6 address{};
   address.sin6_family = AF_INET6;
@@ -206,7 +206,7 @@ TEST_F(CmMisuseTest, AfonlyRestrictsAnIpv4ListenerToIpv4) {
   }
 }
 
-TEST_F(CmMisuseTest, AnIpv4ListenerWithAfonlyHasThePortOfItsAddresses) {
+TEST_F(CmMisuseTest, AfonlyDoesNotChangeTheAddressesAndPortOfAnIpv4Binding) {
   int only = 1;
   ASSERT_EQ(rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof only), 0);
   sockaddr_in6 elsewhere{};

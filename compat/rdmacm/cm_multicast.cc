@@ -43,8 +43,8 @@ POLLUX_EXPORT int pollux_rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_
   return Join(Of(id), attr->addr, context);
 }
 
-// Of its joining nothing is heard any more: who has taken an event of the group is done with it
-// when this returns.
+// When this returns, no event of the group can be taken any more, and the program has acknowledged
+// those that it took.
 POLLUX_EXPORT int pollux_rdma_leave_multicast(rdma_cm_id* id, sockaddr* address) {
   if (Runtime::IsCopy()) return -1;
   const std::optional<SocketAddress> group = ToEndpoint(address);

@@ -139,8 +139,8 @@ absl::StatusOr<Runtime*> Runtime::Get() {
         "registered memory\n",
         std::strerror(errno));
   }
-  // Not with the other handlers, since it allocates memory: this one runs after those of
-  // allocators.
+  // Registered later than the other handlers, because it allocates memory: in the child, handlers
+  // run in the order of their registration, so this one runs after those of allocators.
   pthread_atfork(nullptr, nullptr, LetGoInChild);
   // From here on no call takes the lock: what forks while another thread has it leaves a child in
   // which nobody gives it back.
@@ -361,7 +361,7 @@ void Runtime::AfterForkInChild() {
   std::construct_at(&there->ownership_);
 }
 
-// A program of the kernel's verbs leaves nothing of its port with its children.
+// With the kernel's verbs, too, children have no descriptor of the port.
 void Runtime::LetGoInChild() {
   Runtime* const there = runtime;
   if (there == nullptr) return;

@@ -48,8 +48,8 @@ class ExportTree {
   // Symbolic links are not followed.
   Nfsstat3 Lookup(const Fd& directory, std::string_view name, Fd* object) const;
   // Looks up `path` from the root, with any number of components. "" is the root. Symbolic links
-  // are followed if they are relative and stay inside the export, but not that of the last
-  // component.
+  // are followed if they are relative and stay inside the export. A link that is the last component
+  // is not followed.
   Nfsstat3 Walk(std::string_view path, Fd* object) const;
   // Returns nothing if the object is not on this file system.
   std::optional<NfsFh3> HandleOf(const Fd& object) const;

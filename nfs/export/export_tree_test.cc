@@ -74,7 +74,7 @@ TEST_F(ExportTreeTest, ForgedForeignAndStaleHandlesAreRejected) {
   EXPECT_EQ(Find(of_this), Nfsstat3::kStale);
 }
 
-// The kernel gives up on a ".." that it resolves during a rename.
+// The kernel fails with EAGAIN if a rename happens while it resolves "..".
 TEST_F(ExportTreeTest, WalksSucceedDuringRenames) {
   ASSERT_EQ(mkdir(Path("d").c_str(), 0755), 0);
   MakeFile("f", "text");
@@ -85,7 +85,7 @@ TEST_F(ExportTreeTest, WalksSucceedDuringRenames) {
       EXPECT_EQ(rename(Path("g").c_str(), Path("f").c_str()), 0);
     }
   });
-  // Single tries fail so often that one of Walk()'s would fail, too, if it did not repeat them.
+  // Single attempts fail so often that a Walk() without repetition would fail, too.
   constexpr int kFailures = 20;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   open_how how = {};

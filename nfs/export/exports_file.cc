@@ -292,7 +292,7 @@ class Parser {
   const absl::string_view name_;
   HostResolver resolve_;
   size_t line_ = 0;
-  // Names whose addresses are known. A resolver that waits for a dead server does so at each call.
+  // The addresses of names. A resolver whose name server is down waits for it in each call.
   std::map<std::string, Networks> resolved_;
   std::set<absl::string_view> warned_;
   ExportsFile file_;

@@ -150,7 +150,7 @@ bool LockCalls::Shared::Remember(const Gid& host) {
     refusal.clear();
     return true;
   }
-  // Limited as well: a host that is stored already can still lock, which clears the reason.
+  // Also limited per minute: a host that is already stored can still lock, which clears the reason.
   if (refusal != status.message() && refusal_lines.Take(NowNs())) {
     refusal = std::string(status.message());
     log(absl::StrCat("locks are refused: ", refusal));

@@ -62,10 +62,10 @@ void MountCalls::Mount(oncrpc::ServiceCall call) {
   Dirpath asked;
   if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
   std::string path(asked.path.text);
-  // System calls would take only what precedes a NUL.
+  // System calls would ignore everything from a NUL on.
   const bool is_valid = NormalizeDirectory(&path) && path.find('\0') == std::string::npos;
   ExportEntry chosen;
-  // Of exports inside each other the innermost that admits the client.
+  // Of nested exports, the innermost one that admits the client.
   std::pair<bool, size_t> rank;  // whether it admits the client, and the length of its path
   for (const ExportEntry& entry : *exports_->table()) {
     const Export& exported = entry.tree->exported();
@@ -101,7 +101,7 @@ void MountCalls::Mount(oncrpc::ServiceCall call) {
 
 MountRes MountCalls::Find(const ExportTree& tree, std::string_view path) {
   Fd directory;
-  // By "." also the last component must be a directory, or a symbolic link to one.
+  // With "/.", the last component must be a directory or a symbolic link to one.
   const Nfsstat3 status = tree.Walk(absl::StrCat(std::string(path), "/."), &directory);
   if (status != Nfsstat3::kOk) return {.status = status};
   const std::optional<NfsFh3> handle = tree.HandleOf(directory);

@@ -81,8 +81,9 @@ Sattr3 Remaining(const CallContext& context, const Sattr3& wanted) {
 }
 
 // File descriptors for TellCreated(), which opens the new object, opens it again for fsync(), and
-// once more to set its size. A call that cannot have them fails with kJukebox before anything has
-// changed. Each is released right before it is needed: another thread can take it only in between.
+// once more to set its size. If they cannot be reserved, the call fails with kJukebox before
+// anything has changed. Each is released right before it is needed, so another thread can take it
+// only in that short time.
 class ReservedDescriptors {
  public:
   Nfsstat3 Take(const Fd& directory) {

@@ -144,7 +144,7 @@ TEST_F(SettleTest, CallsWithoutADescriptorToStoreChangeNothing) {
   EXPECT_EQ(access(Path("g").c_str(), F_OK), -1);
 }
 
-// However many descriptors are free: one too few for the steps after the change, too.
+// With any number of free descriptors, even if one is missing only for the steps after the change.
 TEST_F(SettleTest, CallsThatMakeAnObjectFailOnlyIfTheyMakeNone) {
   const Fd directory(open(directory_.c_str(), O_DIRECTORY));
   std::vector<Fd> used(64);

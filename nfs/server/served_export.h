@@ -45,14 +45,14 @@ class ServedExports {
   static absl::StatusOr<std::unique_ptr<ServedExports>> Open(const std::vector<Export>& exports,
                                                              const std::string& key_file);
 
-  // Opens exports, all of them anew: a directory may be on another file system now. Blocks on their
-  // file systems, for as long as one does not answer, and needs no ServedExports: `key` is a copy
-  // of key(). InvalidArgument for too many exports or a directory listed twice; those of
+  // Opens all exports anew: a directory may be on another file system now. Blocks while one of
+  // their file systems does not answer. May outlive the ServedExports: give it a copy of key().
+  // Errors: InvalidArgument for too many exports or a directory listed twice; those of
   // ExportTree::Open().
   static absl::StatusOr<ExportTrees> OpenTrees(const std::vector<Export>& exports,
                                                const HandleKey& key);
-  // Makes a table of what OpenTrees() opened with key(), to replace the current exports. After an
-  // error nothing has changed: those of Storage::Start().
+  // Makes the table that is to replace the current exports, from trees that OpenTrees() opened with
+  // key(). Errors: those of Storage::Start(); nothing has changed then.
   absl::StatusOr<std::shared_ptr<const ExportTable>> PrepareTrees(const ExportTrees& trees);
   // OpenTrees() and PrepareTrees().
   absl::StatusOr<std::shared_ptr<const ExportTable>> Prepare(const std::vector<Export>& exports);

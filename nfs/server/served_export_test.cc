@@ -85,7 +85,7 @@ TEST_F(ServerTest, CallsInProgressOutliveTheirExport) {
   EXPECT_EQ(unused[0].tree->exported().directory, Path("a"));
 }
 
-// Its place is still in use when the export returns, so it gets another one.
+// The place of a removed export is still in use when the export returns, so it gets another one.
 TEST_F(ServerTest, LocksOfARemovedExportAreFreedAlthoughItReturned) {
   std::ofstream(Path("a/stalled")) << "text";
   std::ofstream(Path("a/locked")) << "text";
@@ -101,7 +101,7 @@ TEST_F(ServerTest, LocksOfARemovedExportAreFreedAlthoughItReturned) {
   EXPECT_EQ(tables.Of(*place).Lock(request, /*wait=*/false,
                                    Fd(open(Path("a/locked").c_str(), O_RDWR | O_CLOEXEC))),
             LockTable::Outcome::kGranted);
-  // The export is there.
+  // The export is still in the table.
   ReplaceExports();
   tables.CloseRemoved(served_.get());
   EXPECT_EQ(tables.Held().size(), 1u);

@@ -146,7 +146,8 @@ void Server::LogConnection(const rpcrdma::Server::ConnectionInfo& info, bool est
                                     info.negotiated.peer_sent ? "sent" : "sent no")
                   : absl::StrCat(peer, " gone");
   if (const uint64_t left_out = connection_lines_.TakeLeftOut(); left_out > 0) {
-    absl::StrAppend(&line, " (", left_out, " lines of connections were left out before this one)");
+    absl::StrAppend(&line, " (", left_out,
+                    " lines about connections were left out before this one)");
   }
   options_.log(line);
 }

@@ -49,9 +49,9 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   // In nanoseconds. Longer than a busy file system that does not stall takes for the earlier calls.
   static constexpr uint64_t kMaxWaitNs = 2'000'000'000;
   static constexpr uint32_t kAclLinesPerMinute = 16;  // log lines about clients that ask for ACLs
-  // Log lines about established and ended connections, per minute, of one address and in total. One
-  // mount of Linux makes at most 16 connections (nconnect=16): all of them may be established and
-  // end once in a minute.
+  // The most log lines per minute about established and ended connections, per address and in
+  // total. A Linux mount has at most 16 connections (nconnect=16): within a minute, all of them may
+  // be established and end once.
   static constexpr uint32_t kConnectionLinesOfAddress = 32;
   static constexpr uint32_t kConnectionLines = 128;
 

@@ -262,7 +262,7 @@ TEST_F(ServerTest, AClientThatConnectsAgainAndAgainDoesNotFillTheLog) {
   now_ns_ += kMinuteNs;
   connect_and_leave();
   ASSERT_EQ(lines_.size(), Server::kConnectionLinesOfAddress + 2);
-  EXPECT_THAT(lines_.end()[-2], HasSubstr(" (32 lines of connections were left out"));
+  EXPECT_THAT(lines_.end()[-2], HasSubstr(" (32 lines about connections were left out"));
 }
 
 // The calls of a client that has gone end by themselves.

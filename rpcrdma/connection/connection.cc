@@ -123,7 +123,7 @@ absl::Status Connection::Complete() {
   return broken_ ? absl::InternalError("cannot post receives to the queue pair") : absl::OkStatus();
 }
 
-// The receives from config_.receives on are the first ones.
+// Numbers of config_.receives and more stand for the config_.first_receives.
 void Connection::PostReceive(uint32_t receive, uint8_t* buffer, uint32_t lkey) {
   const ibv_sge sge{reinterpret_cast<uint64_t>(buffer), config_.receive_bytes, lkey};
   if (qp_->PostOneRecv(kReceiveBit | receive, sge) != 0) [[unlikely]]
@@ -146,7 +146,7 @@ void Connection::Repost(uint32_t receive) {
   const uint32_t end = qp_->sq_head();
   if (told_ == end) return false;
   while (told_ != end && !broken_) {
-    // The work request stays in its place until a further send_queue of them have been posted.
+    // A work request's place is not reused before send_queue more have been posted.
     const uint64_t wr_id = qp_->sq(told_++).wr_id;
     if (wr_id < kMaxCookie) [[likely]] {
       role.OnSent(static_cast<uint32_t>(wr_id));

@@ -1,5 +1,5 @@
-// A bounded list of free numbers, of which the last one that was given back is taken first: its
-// memory is the most likely to be in the cache.
+// A bounded list of free numbers. The number that was given back last is taken first, because its
+// memory is most likely in the cache.
 #ifndef POLLUX_RPCRDMA_CONNECTION_FREE_LIST_H_
 #define POLLUX_RPCRDMA_CONNECTION_FREE_LIST_H_
 

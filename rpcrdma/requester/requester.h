@@ -40,7 +40,7 @@ struct RequesterConfig {
   // credits. The server may just be slow: the call gets twice the time on each further connection,
   // up to 16 times the first one's. 0: never.
   uint64_t silence_ns = 0;
-  // The calls of earlier requesters of the same client, whose CallIds are not used again.
+  // The number of calls that earlier requesters of the client made. Their CallIds are not reused.
   uint64_t earlier_calls = 0;
   oncrpc::OpaqueAuth credential;  // sent with every call; its body must outlive the requester
 };
@@ -85,7 +85,7 @@ class Requester : public Connection::Role {
   // OnSent() does not tell when that one's work requests make room.
   void Poll() { SendWaiting(); }
 
-  // The calls that were made, those of earlier requesters included.
+  // The number of calls made, including those of earlier requesters.
   uint64_t calls_made() const { return last_number_; }
   uint32_t outstanding() const { return window_.outstanding(); }
   uint32_t waiting() const { return waiting_count_; }
@@ -175,7 +175,7 @@ class Requester : public Connection::Role {
     Release(slot);
     if (!abandoned) done(std::move(status), reply);
   }
-  // Its callback was called, or is about to be.
+  // Frees the slot of a call whose callback was called or is about to be.
   void Release(Slot& slot) {
     slot.state = State::kFree;
     slot.queued = false;
@@ -242,7 +242,7 @@ class Requester : public Connection::Role {
   std::array<oncrpc::ReducedItem, oncrpc::kMaxItems> results_;
   std::vector<std::unique_ptr<Slot>> slots_;
   FreeList free_slots_;
-  FreeList free_buffers_;  // of the send buffers that belong to the Requester
+  FreeList free_buffers_;  // send buffers that belong to the Requester
   // the users of each buffer: its SEND, and the server that reads a long call
   std::vector<uint8_t> buffer_uses_;
   // Calls by the low bits of their XIDs. An XID whose place is occupied is not used.

@@ -19,7 +19,7 @@ class ProgramTable {
   // binding or one that does not cover a handler.
   absl::Status Add(Program program);
 
-  // What runs a procedure.
+  // The handler of a procedure and its binding.
   struct Target {
     const oncrpc::ProcedureBinding* binding = nullptr;
     Handler* handler = nullptr;  // null: there is no such procedure
@@ -34,7 +34,7 @@ class ProgramTable {
     }
     return {};
   }
-  // Why Find() returns no handler.
+  // Why Find() returned no handler.
   struct Reason {
     oncrpc::AcceptStatus status = oncrpc::AcceptStatus::kProgramUnavailable;
     uint32_t low = 0;  // the registered versions, for kProgramMismatch
@@ -45,7 +45,7 @@ class ProgramTable {
  private:
   struct Entry {
     Program program;
-    // Of the procedures with low numbers, as nearly all are.
+    // By number, for procedures below kMaxProcedures; nearly all are.
     std::array<Target, oncrpc::kMaxProcedures> targets;
   };
   static Target TargetOf(Program& program, uint32_t procedure);

@@ -78,7 +78,7 @@ class Responder : public Connection::Role {
   // Continues calls that wait for buffers or for space in the send queue. Returns true if any
   // continued.
   bool Poll() {
-    // Replies in flight are only watched, for a connection that has stalled.
+    // Replies in flight need attention only after the connection has stalled.
     if (wait_room_.empty() && wait_buffers_.empty() && backlog_.empty() &&
         (in_flight_ == 0 || connection_->worker()->now_ns() - progress_ns_ <= kWantedStallNs))
         [[likely]] {
@@ -158,7 +158,7 @@ class Responder : public Connection::Role {
       return AcceptPlain(arrival);
     AcceptAny(arrival);
   }
-  // For messages for which IsPlainMessage() is true, and for any message.
+  // AcceptPlain() takes messages for which IsPlainMessage() is true, AcceptAny() takes any.
   void AcceptPlain(const Connection::Arrival& arrival);
   void AcceptAny(const Connection::Arrival& arrival);
   // Allocates a slot to the call and returns its number.

@@ -14,8 +14,8 @@ bool_t NoArguments(SVCXPRT* /*transport*/, xdrproc_t /*xdr*/, void* /*arguments*
 bool_t NoReply(SVCXPRT* /*transport*/, rpc_msg* /*message*/) { return FALSE; }
 bool_t NoControl(SVCXPRT* /*transport*/, const u_int /*request*/, void* /*info*/) { return FALSE; }
 
-// The dispatch routines that services have given to svc_reg(), by program and version; used on
-// svc_run()'s thread. svc_unreg() leaves them here.
+// The dispatch routines that services have given to svc_reg(), by program and version. svc_unreg()
+// does not remove them from here. Used only on the thread of svc_run().
 std::map<std::pair<uint32_t, uint32_t>, Dispatch>& Dispatched() {
   static auto* const dispatched = new std::map<std::pair<uint32_t, uint32_t>, Dispatch>;
   return *dispatched;
@@ -109,8 +109,8 @@ absl::Status Service::Add(const UpperLayer& upper, Dispatch dispatch,
     }
   } else if (added->upper != upper) {
     return absl::FailedPreconditionError(absl::StrFormat(
-        "program %#x version %d: the service keeps the upper-layer binding of the call that "
-        "failed; repeat the call with that binding",
+        "program %#x version %d: an earlier call, which failed, had another "
+        "upper-layer binding, which the service keeps; repeat the call with that one",
         binding.program, binding.version));
   }
   const auto reg = [&]() -> absl::Status {
@@ -121,9 +121,10 @@ absl::Status Service::Add(const UpperLayer& upper, Dispatch dispatch,
         absl::StrFormat("libtirpc has a dispatch routine for program %#x version %d already",
                         binding.program, binding.version));
   };
-  // svc_reg() comes last, since svc_unreg() would undo it only together with those of other
-  // transports. But if it may fail because of another routine, it comes first, since `announce`
-  // could take the clients of that routine's service away.
+  // svc_reg() is called last, because svc_unreg(), which would undo it, also removes the program
+  // from other transports. But if svc_reg() may fail because the program has another dispatch
+  // routine, it is called first, because `announce` could redirect the clients of that routine's
+  // service.
   Dispatch& known = Dispatched()[{binding.program, binding.version}];
   const bool may_fail = known != nullptr && known != dispatch;
   if (may_fail) {

@@ -40,11 +40,12 @@ class Service {
                                          const ServiceLimits& limits = {});
 
   // Registers a program whose calls go to `dispatch`, as svc_reg() does. `announce`, if given,
-  // makes the program known to clients; it is called when the worker already accepts calls; these
-  // wait until svc_run() takes them. If it fails, there is no dispatch routine, and Add() may be
-  // called again with the same `upper`. Errors: FailedPrecondition if it differs; those of
-  // Server::RegisterProgram() and of `announce`; AlreadyExists if libtirpc has another dispatch
-  // routine for it; InvalidArgument if its largest message exceeds `bulk_bytes` of Create().
+  // makes the program known to clients. When it is called, the worker already accepts calls, which
+  // wait until svc_run() takes them. If `announce` fails, the program has no dispatch routine, and
+  // Add() may be called again with the same `upper`. Errors: FailedPrecondition if `upper` differs
+  // then; those of Server::RegisterProgram() and of `announce`; AlreadyExists if libtirpc has
+  // another dispatch routine for the program; InvalidArgument if its largest message exceeds
+  // `bulk_bytes` of Create().
   absl::Status Add(const UpperLayer& upper, Dispatch dispatch,
                    absl::AnyInvocable<absl::Status()> announce = nullptr);
 

@@ -17,7 +17,7 @@
 
 namespace pollux::rpcrdma {
 
-// Where the words that differ are, in the transport header and in the RPC header behind it.
+// Offsets of words in the RPC header, which follows the transport header.
 namespace plain_message {
 inline constexpr size_t kRpcXidAt = kMinHeaderBytes;
 inline constexpr size_t kMessageTypeAt = kMinHeaderBytes + 4;
@@ -53,7 +53,7 @@ class PlainCall {
     if (!plain_message::Append(arguments, header_bytes_, out)) [[unlikely]]
       return 0;
     uint8_t* const p = out.data();
-    // Without a body, as most credentials are: the compiler knows the length.
+    // Most credentials have no body; the compiler then knows the length.
     if (header_bytes_ == kMinBytes) [[likely]] {
       std::memcpy(p, headers_.data(), kMinBytes);
     } else {

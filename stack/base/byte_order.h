@@ -10,7 +10,7 @@ namespace pollux {
 
 static_assert(std::endian::native == std::endian::little);
 
-// gcc counts a byte swap as a call when it decides what to inline, and often leaves these out.
+// always_inline: gcc's inliner counts a byte swap as a call, so it often does not inline these.
 [[gnu::always_inline]] inline uint16_t LoadBe16(const uint8_t* p) {
   uint16_t value;
   std::memcpy(&value, p, sizeof value);

@@ -43,11 +43,11 @@ class LogRateLimiter {
   uint64_t left_out_ = 0;
 };
 
-// Limits the entries about peers per minute, for each address and in total, so that a peer that
-// causes many of them does not suppress those of others. Not thread-safe: one thread owns it.
+// Limits the log entries about peers per minute, per address and in total, so that a peer with many
+// entries does not suppress those of others. Not thread-safe: one thread owns it.
 class PeerLogRateLimiter {
  public:
-  // The number of addresses with a limit of their own, the most recent ones. An address that was
+  // How many addresses are counted separately: the most recently used ones. An address that was
   // displaced starts with a new limit, within the total.
   static constexpr size_t kAddresses = 64;
 

@@ -53,8 +53,8 @@ struct DeviceOptions {
   io::ImpairmentOptions impairment;
   // Congestion control; off when empty. A maximum rate of 0 stands for the link speed of the port.
   std::optional<transport::DcqcnParameters> dcqcn;
-  // Records every frame on the wire; null: no capture. Several devices may share one. Create it
-  // with the function DeviceEpochNs(). Its last owner closes it, after the devices are destroyed.
+  // Records every frame on the wire; null: no capture. Several devices may share one. Open it
+  // with &DeviceEpochNs. Its last owner closes it, after the devices are destroyed.
   std::shared_ptr<io::CaptureFile> capture;
   uint32_t start_timeout_ms = 5000;  // how long a memif client waits for its server
   // Workers that share the port, one per core: 1 to kMaxWorkers. Each has its own queue pairs,
@@ -69,9 +69,10 @@ struct DeviceOptions {
   io::GsiOwner gsi_owner = nullptr;
 };
 
-// The offset that turns a device's times into nanoseconds since 1970, as of now. It changes: DPDK
-// knows the rate of the time-stamp counter within a quarter of a percent, and the system's clock is
-// adjusted. Too small if the thread is interrupted between reading the two.
+// The current offset from a device's times to nanoseconds since 1970. It changes, because DPDK
+// knows the rate of the time-stamp counter only to a quarter of a percent, and the system's clock
+// is adjusted. It is too small if the thread is interrupted between reading that clock and the
+// counter.
 uint64_t DeviceEpochNs();
 
 // Create and destroy a device on a control thread, since both may block. In between, exactly one

@@ -18,12 +18,12 @@
 namespace pollux::ip {
 
 // The memberships of all interfaces of one port, so that a leave is reported only when the last
-// interface leaves: to routers and switches, they are one host. For any thread.
+// interface leaves: to routers and switches, they are one host. Thread-safe.
 class PortGroups {
  public:
   // Adds one interface to the members of `group` on `vlan`.
   void Add(const Gid& group, uint16_t vlan);
-  // Removes one that was added.
+  // Removes one interface that was added.
   void Remove(const Gid& group, uint16_t vlan);
   bool HasMembers(const Gid& group, uint16_t vlan) const;
 

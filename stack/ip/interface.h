@@ -49,8 +49,8 @@ struct InterfaceConfig {
   // neighbours, learn from received packets, and report the groups that they have joined
   // themselves.
   bool answers = true;
-  // Copies of a configuration share it: make the interfaces of one port, and no others, from copies
-  // of one configuration.
+  // Shared by the copies of a configuration: make all interfaces of one port, and no others, from
+  // copies of one configuration.
   std::shared_ptr<PortGroups> groups = std::make_shared<PortGroups>();
 };
 // Returns InvalidArgument if a prefix length or VLAN ID is out of range, an address is not a host

@@ -254,7 +254,7 @@ int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   return PostRecvChain(wr, bad_wr);
 }
 
-// Out of line, as the next, so that posting one request saves no registers for it.
+// Out of line, like PostRecvChain(), so that posting a single request saves no registers for it.
 [[gnu::noinline]] int QueuePair::PostSendChain(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
   int result = 0;
   for (; wr != nullptr; wr = wr->next) {

@@ -358,7 +358,7 @@ class QueuePair : public EventSource {
     const bool receives = state() != IBV_QPS_RESET && state() != IBV_QPS_ERR;
     most_plain_recvs_ = receives ? init_.cap.max_recv_wr : 0;
   }
-  // Takes a receive of one SGE, unless most_plain_recvs_ are posted or it is too large.
+  // Posts a receive of one SGE. Returns false if it is too long or most_plain_recvs_ are posted.
   [[gnu::always_inline]] bool TakePlainRecv(uint64_t wr_id, const ibv_sge& sge) {
     if (rq_depth() >= most_plain_recvs_ || sge.length > kMaxMessage) [[unlikely]]
       return false;

@@ -132,8 +132,7 @@ class RpcbindTest(WithRpcbind):
     def test_second_status_monitor_keeps_its_registration(self):
         with self.server_host.entered():
             self.addCleanup(socket.create_server(("0.0.0.0", 9999)).close)
-        for protocol in (TCP, UDP):
-            self.register(STATUS_PROGRAM, 1, protocol, 9999)
+        self.register(STATUS_PROGRAM, 1, 9999, TCP, UDP)
         server = self.start_registered_nfsd()
         self.assertIn("another status monitor", server.stderr)
         self.stop(server)
@@ -163,7 +162,7 @@ class RpcbindTest(WithRpcbind):
                 listener = socket.create_server(("0.0.0.0", 0))
             self.addCleanup(listener.close)
             port = listener.getsockname()[1]
-            self.register(program, version, TCP, port)
+            self.register(program, version, port, TCP)
             kept[program] = port, [(program, str(version), "tcp",
                                     f"0.0.0.0.{port >> 8}.{port & 255}")]
         server = self.start_registered_nfsd()
@@ -181,9 +180,8 @@ class RpcbindTest(WithRpcbind):
             unused = socket.create_server(("0.0.0.0", 0))
         port = unused.getsockname()[1]
         unused.close()
-        self.register(LOCK_PROGRAM, 4, TCP, port)
-        for protocol in (TCP, UDP):
-            self.register(STATUS_PROGRAM, 1, protocol, port)
+        self.register(LOCK_PROGRAM, 4, port, TCP)
+        self.register(STATUS_PROGRAM, 1, port, TCP, UDP)
         server = self.start_registered_nfsd()
         self.assertNotIn("not registered", server.stderr)
         self.assertNotIn("another status monitor", server.stderr)
@@ -195,24 +193,25 @@ class RpcbindTest(WithRpcbind):
 
     def test_at_its_end_nfsd_leaves_what_others_have_registered(self):
         server = self.start_registered_nfsd()
-        self.register(LOCK_PROGRAM, 4, TCP, 9999)
+        self.register(LOCK_PROGRAM, 4, 9999, TCP)
         self.stop(server)
         self.assertEqual([row for row in self.rows_of(LOCK_PROGRAM) if row[2] == "tcp"],
                          [(LOCK_PROGRAM, "4", "tcp", "0.0.0.0.39.15")])
 
-    def register(self, program, version, protocol, port):
+    def register(self, program, version, port, *protocols):
         """Registers a program in the server host's rpcbind, as rpc.statd or knfsd would.
 
-        Calls PMAPPROC_UNSET and PMAPPROC_SET by UDP from a privileged port.
+        Calls PMAPPROC_UNSET, which removes the program for all protocols, and then PMAPPROC_SET for
+        each protocol, by UDP from a privileged port.
         """
+        unset, set_mapping = 2, 1
         with self.server_host.entered():
             end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with end:
             end.settimeout(TIMEOUT_S)
             end.bind(("127.0.0.1", 700))
             end.connect(("127.0.0.1", 111))
-            unset, set_mapping = 2, 1
-            for procedure in (unset, set_mapping):
+            for procedure, protocol in ((unset, 0), *((set_mapping, each) for each in protocols)):
                 header = struct.pack(">10I", procedure, 0, 2, 100000, 2, procedure, 0, 0, 0, 0)
                 end.send(header + struct.pack(">4I", int(program), version, protocol, port))
                 reply = end.recv(100)

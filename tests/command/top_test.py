@@ -65,7 +65,7 @@ class Terminal:
 
 
 class SlowProcess:
-    """A process without connections that takes its time for every answer of its telemetry."""
+    """A process without connections whose telemetry answers each request late."""
 
     def __init__(self, directory):
         runtime = directory / "dpdk" / "slow"

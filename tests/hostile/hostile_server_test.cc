@@ -364,7 +364,7 @@ TEST_F(HostileServerTest, InvalidRepliesAreDiscarded) {
   EXPECT_EQ(client->counters().unknown_xids, unknown + 2);
 }
 
-// The receive that such a WRITE completes still holds an earlier message, of another length.
+// The receive that the WRITE completes still holds an earlier message, of another length.
 TEST_F(HostileServerTest, AWriteWithImmediateDataIsNoMessage) {
   StartHostile();
   ASSERT_TRUE(StartGet().ok());

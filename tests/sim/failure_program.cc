@@ -87,7 +87,7 @@ class FailureProgram {
     a.LayOut(b, next_slot_++);
     b.LayOut(a, next_slot_++);
     ibv_qp_attr attr = DrawAttributes(random_);
-    // Often none at all: more are rarely too few.
+    // Often none: a larger number is rarely too small.
     if (random_.Chance(0.4))
       attr.retry_cnt = static_cast<uint8_t>(random_.Below(1 + random_.Below(7)));
     const uint32_t psn_a = DrawPsn(random_), psn_b = DrawPsn(random_);

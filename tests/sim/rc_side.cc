@@ -355,7 +355,7 @@ bool RcSide::PostReceives() {
   return true;
 }
 
-// A send queue that is drained goes on at once: nobody would wake this side later.
+// A drained send queue returns to RTS at once: nothing would wake this side later.
 bool RcSide::Drain() {
   ibv_qp_attr attr{};
   if (qp_->state() == IBV_QPS_RTS && posted_ < operations_.size() && random_.Chance(kDrainChance)) {

@@ -81,7 +81,7 @@ std::optional<double> Figure(const BenchRow& row, const std::string& metric) {
   return load.per_second.Median() * row.bytes.value_or(0);
 }
 
-// XML has no way to write most control characters.
+// XML 1.0 cannot represent most control characters.
 std::string Escaped(const std::string& text) {
   std::string valid = ReplaceInvalidUtf8(text);
   std::replace_if(

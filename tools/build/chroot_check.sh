@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the commands of README.md in a bare Debian and prints how long they took. Those before the
-# tests must work without the tests' packages, and start no daemon.
+# Runs the commands of README.md in a bare Debian and prints how long they took. The
+# commands before the tests must work without the tests' packages and must not install daemons.
 #
 # usage: chroot_check.sh REPOSITORY SUITE
 #
@@ -18,7 +18,7 @@ times=
 failed=0
 for command in demo "install --prefix /opt/pollux" test; do
   if [[ $command == test ]]; then
-    # It also lists packages that are not installed, if an installed one refers to them.
+    # dpkg-query also lists packages that are not installed, if an installed one refers to them.
     daemons=$(inside "dpkg-query -W -f='\${db:Status-Status} \${Package}\n' \
       krb5-kdc prometheus rpcbind 2>/dev/null | sed -n 's/^installed //p'")
     [[ -z $daemons ]] || {

@@ -23,7 +23,7 @@ class DevTest(unittest.TestCase):
         shutil.copy(SCRIPT, self.tree / "tools/dev")
         self.programs = self.directory / "programs"
         self.programs.mkdir()
-        # Another user enters them, whatever the umask.
+        # Another user must be able to enter these, whatever the umask.
         for path in (self.tree, self.tree / "tools", self.tree / "tools/dev", self.programs):
             path.chmod(0o755)
         self.program("apt-get", "exit 1")
@@ -50,14 +50,14 @@ class DevTest(unittest.TestCase):
         self.assertEqual(rest, "tools/dev: apt-get update failed\n")
         return set(first.split()[2:])
 
-    def test_what_builds_installs_no_daemon(self):
+    def test_commands_that_only_build_install_no_daemon(self):
         for command in (("demo",), ("install",), ("package", self.directory / "packages"),
                         ("conformance", "capture.pcap")):
             installed = self.installed_by(*command)
             self.assertIn("libdpdk-dev", installed)
             self.assertEqual(installed & DAEMONS, set(), command)
 
-    def test_what_runs_tests_installs_their_programs(self):
+    def test_commands_that_run_tests_install_the_programs_of_tests(self):
         for command in ("setup", "test", "bench", "mutate"):
             self.assertLessEqual({"libdpdk-dev", "perftest", *DAEMONS},
                                  self.installed_by(command), command)

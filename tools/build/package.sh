@@ -38,7 +38,7 @@ HEAD
 } >copyright
 cd ..
 dpkg-buildpackage --build=binary --no-sign
-# Those of an earlier version. The directory may be one in which the user keeps other files.
+# Removes only packages of another version: the user may keep other files in the directory.
 rm -f "$OUT"/{pollux,libpollux-dev,libpollux-verbs,pollux-doc}{,-dbgsym}_*.deb \
   "$OUT"/pollux_*.{buildinfo,changes}
 mv ../*.deb ../*.changes ../*.buildinfo "$OUT"

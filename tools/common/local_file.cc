@@ -82,7 +82,7 @@ DestinationFile::DestinationFile(const std::string& path) : path_(path) {
   std::error_code unresolved;
   // A symbolic link stays one: what it points to is replaced.
   if (exists) path_ = std::filesystem::canonical(path, unresolved).string();
-  // Not longer for a longer name: that of the file may have as many bytes as a name can have.
+  // The length does not depend on the file's name, which may already have the most bytes possible.
   std::string temporary = absl::StrCat(path_.substr(0, path_.rfind('/') + 1), ".pollux-XXXXXX");
   fd_ = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd_ < 0) {

@@ -62,7 +62,7 @@ class Examination {
   // A kernel driver that stays, with DPDK beside it.
   bool is_bifurcated() const { return pci_driver_ == "mlx4_core" || pci_driver_ == "mlx5_core"; }
   bool wants_vfio() const { return port_.kind == PortKind::kPci && !is_uio() && !is_bifurcated(); }
-  // DPDK uses physical addresses if the kernel allows vfio without an IOMMU, even with an IOMMU.
+  // If the kernel allows vfio without an IOMMU, DPDK uses physical addresses, even behind an IOMMU.
   bool unsafe_vfio() const { return wants_vfio() && AllowsUnsafeVfio(); }
   bool without_iommu() const { return unsafe_vfio() && !HasIommu(); }
   std::string Pci(const std::string& file = "") const {
@@ -98,7 +98,7 @@ class Examination {
                             "Y");
   }
 
-  // vfio makes such groups for devices without an IOMMU.
+  // vfio makes groups with this name for devices without an IOMMU.
   bool IsUnsafeGroup(const std::string& folder) const {
     return host_.Line(folder + "/name") == "vfio-noiommu";
   }
@@ -187,7 +187,7 @@ class Examination {
 
   std::vector<std::string> KernelInterfaces() const {
     std::vector<std::string> names = host_.List(Pci("/net"));
-    // Those of a virtio NIC belong to a device of their own.
+    // The interfaces of a virtio NIC belong to a child of the PCI device, virtioN.
     for (const std::string& entry : host_.List(Pci())) {
       if (!absl::StartsWith(entry, "virtio")) continue;
       for (std::string& name : host_.List(Pci(absl::StrCat("/", entry, "/net")))) {
@@ -236,7 +236,7 @@ class Examination {
                                  "  # or another slot for the NIC")});
   }
 
-  // `make` begins the command that makes the file.
+  // `make` is the beginning of the command if the file does not exist.
   void DeviceFile(const std::string& name, const std::string& path,
                   const std::string& make = "# ") {
     const bool there = host_.Exists(path);
@@ -302,8 +302,8 @@ class Examination {
     }
   }
 
-  // A bridge accepts any MTU, and drops what is longer than the MTU of its port; a VLAN's MTU
-  // cannot exceed that of the interface below it.
+  // A bridge accepts any MTU, but drops packets that are longer than the MTU of the port that is to
+  // send them. A VLAN's MTU cannot exceed that of the interface below it.
   void Mtu(const InterfaceFacts& facts) {
     const uint32_t most = port_.kind == PortKind::kAfXdp ? kMaxAfXdpPathMtu : kMaxPathMtu;
     const uint32_t wanted = most + kLongestHeaders;
@@ -333,7 +333,7 @@ class Examination {
 
   bool has_rxe() const { return host_.Exists("/sys/module/rdma_rxe"); }
 
-  // In most kernels the sockets belong to the module, not to its devices.
+  // In most kernels the sockets of UDP port 4791 belong to the module, not to its devices.
   std::string EndRxe() const {
     for (const std::string& device : host_.List("/sys/class/infiniband")) {
       const std::string parent =
@@ -498,8 +498,8 @@ class Examination {
     return sizes;
   }
 
-  // The memory that DPDK takes: --memory in whole pages, the largest ones first. Without enough
-  // huge pages of one size it takes none, and pages of 4 KiB.
+  // The memory that DPDK takes: --memory in whole huge pages, the largest ones first. If no size
+  // has enough free pages for all of --memory, it uses pages of 4 KiB.
   uint64_t PinnedMib() const {
     std::vector<HugePageSize> sizes = HugePageSizes();
     std::sort(sizes.begin(), sizes.end(),

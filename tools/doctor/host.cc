@@ -57,8 +57,9 @@ bool IsClaimedByPollux(const std::string& interface) {
   return false;
 }
 
-// getifaddrs() has an IPv4 address's label for its interface: the interface's own name, with a
-// colon and a suffix if the address was given one. `interface` may be an alternative name.
+// For an IPv4 address, getifaddrs() returns the address's label instead of the interface's name.
+// The label is that name, or that name with a colon and a suffix. `interface` may be an alternative
+// name.
 size_t Addresses(const std::string& interface) {
   char name[IF_NAMESIZE];
   ifaddrs* all = nullptr;

@@ -12,7 +12,7 @@ namespace pollux::tools {
 
 inline constexpr uint16_t kRocePort = 4791;
 
-// An interface that another one sends through: a port of a bridge, or what a VLAN is on.
+// An interface through which another one sends: a port of a bridge, or the parent of a VLAN.
 struct LowerInterface {
   std::string name;
   uint32_t mtu = 0;
@@ -29,7 +29,7 @@ struct InterfaceFacts {
   // UDP port 4791 is in use on this interface by another program than Pollux.
   bool roce_port_taken = false;
   bool lo_up = true;  // the loopback interface of this network namespace
-  // LowerInterfaces(); none if /sys shows another namespace.
+  // The result of LowerInterfaces(); empty if /sys shows another namespace.
   std::vector<LowerInterface> lower = {};
 };
 
@@ -57,7 +57,7 @@ struct PortOwner {
   uint64_t pid = 0;  // 0: no visible process
 };
 std::vector<PortOwner> OwnersOfUdpPort(const Host& host, uint16_t port);
-// The interfaces below `interface` according to /sys, however far, the farthest first.
+// All interfaces below `interface` according to /sys, direct and indirect ones, the lowest first.
 std::vector<LowerInterface> LowerInterfaces(const Host& host, const std::string& interface);
 // Whether a program of Pollux has bound UDP port 4791 of an interface, which others then share.
 bool SharesRocePort(const Host& host);

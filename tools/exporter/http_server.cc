@@ -97,7 +97,7 @@ int HttpServer::Handle(mg_connection* connection) {
       "\r\nContent-Type: ", response.content_type, "\r\nContent-Length: ", response.body.size(),
       "\r\n", response.status == 405 ? "Allow: GET, HEAD\r\n" : "", kHeaders, "\r\n");
   if (method != "HEAD") absl::StrAppend(&text, response.body);
-  // Otherwise civetweb would read the rest of the body, for as long as the peer likes to send it.
+  // Otherwise civetweb would read the rest of the body for as long as the peer sends it.
   mg_disable_connection_keep_alive(connection);
   mg_write(connection, text.data(), text.size());
   return response.status;

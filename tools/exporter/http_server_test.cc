@@ -29,7 +29,7 @@ int Send(uint16_t port, const std::string& request) {
   return fd;
 }
 
-// All that comes for a request, until nothing comes for 10 s.
+// Returns all that is received for a request, until the connection ends or is silent for 10 s.
 std::string Ask(uint16_t port, const std::string& request) {
   const int fd = Send(port, request);
   const timeval limit{.tv_sec = 10, .tv_usec = 0};
@@ -72,7 +72,7 @@ TEST(HttpServerTest, UnknownPathsAndMethodsAreRefused) {
   EXPECT_TRUE(absl::StrContains(post, "Allow: GET, HEAD\r\n")) << post;
 }
 
-// As many as the server has threads.
+// There are as many unfinished requests as the server has threads.
 TEST(HttpServerTest, RequestsWithUnfinishedBodiesDoNotDelayOthers) {
   for (const char* const head :
        {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n",

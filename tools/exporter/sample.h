@@ -35,7 +35,7 @@ class Sampler {
   // Returns a sample that was begun after the call. A request without connections is also served by
   // a sample with them, so it waits for at most two samples, whatever others request.
   std::shared_ptr<const nlohmann::ordered_json> Sample(bool connections);
-  // The number of requests that wait for a sample which another one takes; for tests.
+  // The number of requests that wait for a sample that another request takes. For tests.
   size_t waiting() const;
 
  private:

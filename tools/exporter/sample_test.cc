@@ -42,7 +42,7 @@ TEST(TakeSampleTest, AProcessThatTellsOnlyItsCountersIsNotSilent) {
   int client = -1;
   std::thread process([listener, &client] {
     client = accept(listener, nullptr, nullptr);
-    // Who is there, and the counters; but nothing when the connections are read.
+    // It sends its greeting and its counters, but no answer when the connections are read.
     for (const std::string_view told : {R"({"version":"DPDK","pid":7,"max_output_len":16384})",
                                         R"({"/pollux/workers":{}})", R"({"/pollux/workers":{}})"}) {
       EXPECT_GT(send(client, told.data(), told.size(), MSG_NOSIGNAL), 0);
@@ -107,7 +107,7 @@ TEST_F(SamplerTest, ARequestWithoutConnectionsWaitsForOneSampleBesidesItsOwn) {
   auto without = Request(false);
   WaitForWaiting(7);
   End(100);
-  // Whichever kind the second one is.
+  // The second sample may be of either kind.
   EXPECT_EQ((*without.get())["number"], 2);
   for (auto& one : with) EXPECT_EQ((*one.get())["connections"], true);
 }

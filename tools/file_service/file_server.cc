@@ -117,7 +117,7 @@ class Server final : public FileServer, public engine::Poller {
             : absl::StrCat(peer, " gone");
     if (const uint64_t left_out = connection_lines_.TakeLeftOut(); left_out > 0) {
       absl::StrAppend(&line, " (", left_out,
-                      " lines of connections were left out before this one)");
+                      " lines about connections were left out before this one)");
     }
     options_.log(line);
   }

@@ -19,7 +19,8 @@ namespace pollux::tools {
 // not for slow disks.
 class FileServer {
  public:
-  // Log lines about established and ended connections, per minute, of one address and in total.
+  // The most log lines per minute about established and ended connections, per address and in
+  // total.
   static constexpr uint32_t kConnectionLinesOfAddress = 32;
   static constexpr uint32_t kConnectionLines = 128;
 

@@ -32,9 +32,9 @@ struct ServiceActions {
   // Reads the configuration again, at SIGHUP, and returns what puts it into effect. Runs on a
   // thread of its own, once at a time, and may block. StayUntilInterrupted() does not wait for it,
   // because a resolver without a name server takes longer than a service manager waits for the end,
-  // and a file system may never answer: it must own all that it uses. The function that it returns
-  // is called on the same thread and only while StayUntilInterrupted() runs, which waits for it.
-  // Errors of both are logged. Null: there is no configuration.
+  // and a file system may never answer. So `reload` must own all that it uses. The function that it
+  // returns is called on the same thread, and only while StayUntilInterrupted() runs, which does
+  // wait for that function. Errors of both are logged. Null: there is no configuration.
   std::function<absl::StatusOr<Apply>()> reload;
   // Called once per heartbeat, at least every second; not while `reload` runs. May be null.
   std::function<void()> tick;

@@ -188,8 +188,8 @@ absl::StatusOr<std::vector<nfs::Export>> ReadExportsOf(const NfsdOptions& option
   return std::move(file->exports);
 }
 
-// Puts `trees`, the exports of `file`, into effect; `path` is its name for the log. If they could
-// not be opened, only the warnings of the file are logged.
+// Puts `trees`, the exports of `file`, into effect. `path` names the file in the log. If the
+// exports could not be opened, only logs the warnings of the file, and returns the error.
 absl::Status Apply(const std::string& path, const nfs::ExportsFile& file,
                    const absl::StatusOr<nfs::ExportTrees>& trees, Node& node,
                    nfs::ServedExports* exports, nfs::Server* server) {
@@ -241,8 +241,8 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
   const auto log = [&node](LogLevel level, const std::string& line) {
     node.log().Write(level, kName, line);
   };
-  // Lock managers and status monitors of clients are called through the kernel, for whose sockets a
-  // link-local address alone is no destination.
+  // Lock managers and status monitors of clients are called through the kernel's sockets, which
+  // need an interface in addition to a link-local address.
   const engine::DeviceOptions& device = options.port.device;
   oncrpc::SetLinkLocalInterface(
       if_nametoindex((device.netdev.empty() ? device.kernel_path : device.netdev).c_str()));

@@ -83,11 +83,11 @@ absl::Status Stat(const StatOptions& stat) {
   const bool is_screen = stat.watch && isatty(STDOUT_FILENO) != 0;
   const char* beginning = is_screen ? "\033[H\033[2J" : "";
   Json before;
-  std::string error;  // why the last look failed
+  std::string error;  // why the last query failed
   for (bool is_first = true;; is_first = false) {
     absl::StatusOr<Json> now = All(stat, [](TelemetryClient& one) { return GatherStat(one); });
     if (!now.ok() && (is_first || absl::IsCancelled(now.status()))) return now.status();
-    // A process that restarts or lacks a CPU is what --watch is to show.
+    // --watch goes on, since it is to show that a process restarts or lacks a CPU.
     if (!now.ok() && now.status().message() != error) Fail("stat", now.status());
     error = std::string(now.status().message());
     absl::Status printed;

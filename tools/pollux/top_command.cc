@@ -39,7 +39,8 @@ struct TopOptions {
   bool batch = false;
 };
 
-// All that the tables need: {"processes": [...]}. A process that ends in the midst is left out.
+// Returns all that the tables need: {"processes": [...]}. A process that ends meanwhile is left
+// out.
 absl::StatusOr<Json> TakeSample(const ProcessChoice& choice) {
   auto processes = FindProcesses(choice);
   if (!processes.ok()) return processes.status();
@@ -86,7 +87,7 @@ class Top {
       const absl::Status status = Next();
       const bool is_last = taken == options_.count;
       if (!status.ok() && (is_last || absl::IsCancelled(status))) return status;
-      // A process that restarts or lacks a CPU is what a log of these tables is to show.
+      // The tables go on, since they are to show that a process restarts or lacks a CPU.
       if (!status.ok() && status.message() != error_) Fail("top", status);
       error_ = std::string(status.message());
       if (!status.ok()) continue;
@@ -148,7 +149,8 @@ class Top {
   absl::Status Next() {
     absl::StatusOr<Json> sample = TakeSample(options_.processes);
     if (is_recorder_shown_) UpdateRecorder();
-    // Workers get a pause of an interval, however long their answers took.
+    // The interval begins at the end of a query, so workers get a pause even if their answers took
+    // long.
     looked_at_ = Clock::now();
     if (!sample.ok()) return sample.status();
     before_ = std::exchange(now_, *std::move(sample));
@@ -178,7 +180,7 @@ class Top {
   absl::Status Draw() const {
     winsize size{};
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    // A serial console does not know its size, or only the half that was set by stty.
+    // A serial console has no size, or only the number of rows or columns that stty has set.
     if (size.ws_row == 0) size.ws_row = 24;
     if (size.ws_col == 0) size.ws_col = 80;
     const std::vector<std::string> lines = is_recorder_shown_
@@ -319,7 +321,7 @@ class Top {
 
   TopOptions options_;
   Json before_, now_;
-  Clock::time_point looked_at_;  // when the last look ended
+  Clock::time_point looked_at_;  // when the last query ended
   std::string error_;            // why there is no newer sample
   std::optional<TopConnection> selected_;
   bool is_recorder_shown_ = false;  // of selected_

@@ -29,8 +29,8 @@ inline const nlohmann::ordered_json& PartField(const nlohmann::ordered_json& obj
   return found == object.end() ? *nothing : *found;
 }
 
-// The seconds between two replies of a core by its own clock, which other processes that answer
-// late do not affect; 0 without an earlier one.
+// The seconds between two replies of a core, by the core's own clock, so that late answers of other
+// processes do not matter; 0 without an earlier reply.
 inline double SecondsBetween(const nlohmann::ordered_json& core,
                              const nlohmann::ordered_json* before) {
   const uint64_t from = before == nullptr ? 0 : NumberField(*before, "now_ns");

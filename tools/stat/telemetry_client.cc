@@ -99,8 +99,9 @@ absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(
 }
 
 absl::Status TelemetryClient::Greet() {
-  // DPDK accepts one more and closes it. The end of a process also closes connections that DPDK has
-  // accepted but not greeted; it resets those that wait to be accepted.
+  // At its limit of clients, DPDK accepts a further connection and closes it. A process that ends
+  // also closes connections that DPDK has accepted but not greeted, and resets those not yet
+  // accepted.
   const absl::StatusOr<Json> greeting = Receive(
       RequestEnd(),
       absl::ResourceExhaustedError(absl::StrCat(

@@ -39,7 +39,7 @@ struct TopTables {
 };
 
 // `now` and `before`: {"processes": [...]} with workers and connections from GatherStat() and
-// GatherConnections(). Rates are those of the time between a worker's two answers.
+// GatherConnections(). Rates refer to the time between a worker's two answers, by its own clock.
 TopTables MakeTopTables(const nlohmann::ordered_json& now, const nlohmann::ordered_json& before,
                         const TopChoice& choice);
 

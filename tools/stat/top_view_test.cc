@@ -90,7 +90,7 @@ TEST(TopTest, CoresAndPortsAreShownWithTheirRates) {
   EXPECT_FALSE(Shows(view, "bad_icrc")) << "it has not grown";
 }
 
-TEST(TopTest, RatesAreThoseOfEachWorkersOwnTime) {
+TEST(TopTest, RatesUseTheTimeBetweenTheAnswersOfEachWorker) {
   Json now = Snapshot(300), before = Snapshot(100);
   Json slow = Snapshot(700);  // 6 s later than `before`, since it answers late
   slow["processes"][0]["pid"] = 4712u;

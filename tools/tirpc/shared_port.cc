@@ -32,7 +32,7 @@ struct PortTable {
     // Also held while the port is opened or closed, since DPDK opens most ports only once. In a
     // forked child it may stay locked; so the child looks at `process` first.
     std::mutex mutex;
-    std::atomic<pid_t> process = 0;  // that has it open; 0: none
+    std::atomic<pid_t> process = 0;  // the one that has the port open; 0: none
     std::string options;
     std::unique_ptr<Node> node;
     size_t users = 0;
@@ -44,7 +44,7 @@ PortTable& Ports() {
   return *table;
 }
 
-// Does not take the table's mutex: to open another port may take seconds.
+// Does not lock the table's mutex, which is held while another port is opened, perhaps for seconds.
 void Release(PortTable::Open& entry) {
   const std::lock_guard<std::mutex> lock(entry.mutex);
   if (--entry.users != 0) return;

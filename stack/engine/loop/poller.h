@@ -65,7 +65,7 @@ class PollerList {
     if (is_one_awake) wakeup_.Wake();
     return worked;
   }
-  // The first poller from number `i` on that is awake; pollers_.size() if there is none.
+  // The index of the first poller at or after `i` that is awake; pollers_.size() if there is none.
   [[gnu::always_inline]] size_t FirstAwake(size_t i, [[maybe_unused]] uint64_t now_ns) const {
     Poller* const* const pollers = pollers_.data();
     const size_t count = pollers_.size();

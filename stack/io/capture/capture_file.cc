@@ -21,14 +21,15 @@ namespace {
 constexpr size_t kWriteBytes = 256u << 10;  // handed to the system at once, about
 // How long a frame may lie in its ring on an idle port. The ring holds far more than comes in it.
 constexpr std::chrono::milliseconds kInterval(2);
-// As DPDK rounds the counter's rate, each correction of the epoch may take time back, 5 us in an
-// interval, more after a write that took long: such a frame gets the time of the one before. Only
-// a larger correction than a write of 200 s causes is a step of the clock.
+// DPDK rounds the counter's rate, so each correction of the epoch may move times back: by 5 us
+// after an interval, by more after a long write. A frame that would then precede the one before it
+// gets that one's time. A correction larger than that after a write of 200 s is a step of the
+// clock.
 constexpr uint64_t kMaxCorrectionNs = 500'000'000;
-// How long the end of a capture waits for a reader of a pipe that takes nothing.
+// How long the end of a capture waits for a pipe whose reader takes nothing.
 constexpr int kStalledMs = 1'000;
 
-// The write() that causes one of these signals returns an error instead.
+// Without these signals, the write() that would cause one returns an error.
 void BlockSignalsOfWrite() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -37,16 +38,17 @@ void BlockSignalsOfWrite() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-// AlreadyExists, and the file is unchanged, while another process writes to it.
+// Opens the file; locks and empties it if it is a regular one. If another process writes a capture
+// to it, returns AlreadyExists and leaves it unchanged.
 absl::StatusOr<int> OpenAlone(const std::string& path) {
   const std::string name = absl::StrCat("capture ", path);
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (file < 0) return absl::ErrnoToStatus(errno, name);
   struct stat status {};
   if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-    // Children that the process forks do not inherit this kind of lock, and the process loses it
-    // when it closes any other descriptor of the file. A file system without locks has other
-    // errors.
+    // Forked children do not inherit this kind of lock, and the process loses it when it closes any
+    // other descriptor of the file. Other errors come from file systems without locks: the file is
+    // then used unlocked.
     struct flock lock {};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
@@ -60,7 +62,7 @@ absl::StatusOr<int> OpenAlone(const std::string& path) {
       return absl::ErrnoToStatus(error, name);
     }
   }
-  // For Flush(). open() itself must wait for the reader of a FIFO.
+  // For Flush(). Not in open(), which must wait for the reader of a FIFO.
   fcntl(file, F_SETFL, O_NONBLOCK);
   return file;
 }
@@ -131,8 +133,8 @@ void CaptureFile::DescribeNew() {
 
 // Fills the buffer, the oldest frame of all rings first. False when nothing is left.
 bool CaptureFile::Drain() {
-  // A thread that is interrupted between reading the system's clock and the counter gets an epoch
-  // that is too small.
+  // The larger of two: one is too small if the thread was interrupted between reading the system's
+  // clock and the counter.
   const uint64_t first_ns = epoch_ns_();
   const uint64_t epoch_ns = std::max(first_ns, epoch_ns_());
   while (buffer_.size() < kWriteBytes) {

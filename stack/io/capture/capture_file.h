@@ -27,11 +27,12 @@ class CaptureFile {
   using StartThread = std::function<std::thread(std::function<void()> run)>;
   using EpochNs = std::function<uint64_t()>;
 
-  // Creates or truncates the file at `path`. While another process writes a capture there, path()
-  // is `path` with "." and this process's ID appended; two captures of this process do not exclude
-  // each other. `epoch_ns` returns what must now be added to a worker's `now_ns` to get the time in
-  // nanoseconds since 1970; the writing thread calls it repeatedly, so that the times follow the
-  // system's clock, and uses the larger one of two results. `start` starts that thread; null:
+  // Creates or truncates the file at `path`. If another process is writing a capture there, appends
+  // "." and this process's ID to the name, as path() then shows. Two captures of one process do not
+  // exclude each other.
+  // `epoch_ns` returns the current difference between the time in nanoseconds since 1970 and a
+  // worker's `now_ns`. The writing thread calls it repeatedly, so that the times follow the
+  // system's clock: twice each time, to use the larger result. `start` starts that thread; null:
   // std::thread does. Errors name the file: NotFound, PermissionDenied and the like.
   static absl::StatusOr<std::unique_ptr<CaptureFile>> Open(const std::string& path,
                                                            EpochNs epoch_ns,

@@ -242,7 +242,7 @@ class EpochForTest {
     epoch_ns_ = epoch_ns;
     AwaitRound();
   }
-  // Until a round, which makes two calls, has seen everything done so far and has ended.
+  // Waits until a round of the writer that began after this call has ended: two calls each.
   void AwaitRound() {
     for (const uint64_t before = calls_; calls_ < before + 4;) usleep(1'000);
   }
@@ -266,7 +266,7 @@ TEST_F(CaptureTest, TimesFollowTheEpoch) {
   send(1'000);
   epoch.Set(kEpochNs + 5 * kSecond);
   send(2'000);
-  // A correction takes no frame back before another; a step of the clock does.
+  // A correction moves no frame before an earlier one; a step of the clock does.
   epoch.Set(kEpochNs + 5 * kSecond - 3'000);
   send(3'000);
   send(8'000);
@@ -281,7 +281,7 @@ TEST_F(CaptureTest, TimesFollowTheEpoch) {
                                           5 * kSecond + 5'000, 5 * kSecond + 5'000, 10'000}));
 }
 
-TEST_F(CaptureTest, AnInterruptionOfTheReadingOfTheEpochMovesNoFrame) {
+TEST_F(CaptureTest, FramesDoNotMoveIfReadingTheEpochIsInterrupted) {
   std::promise<void> captured;
   auto file = CaptureFile::Open(
       path_,

@@ -43,7 +43,7 @@ uint16_t Loopback::Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) {
   return SendSeveral(frames, count, now_ns);
 }
 
-// Out of line, so that a frame alone is passed on without saving registers.
+// Out of line, so that Send() saves no registers for a single frame.
 [[gnu::noinline]] uint16_t Loopback::SendSeveral(rte_mbuf** frames, uint16_t count,
                                                  uint64_t now_ns) {
   uint16_t foreign = 0;

@@ -61,8 +61,8 @@ class RcRequester {
   // Sends up to `*budget` packets and subtracts their number from it. Returns true if more could be
   // sent at once. In SQD no work request is begun.
   bool Transmit(PollContext& context, int* budget);
-  // The same in RTS, if all that is to be sent are short messages for which there is room. Returns
-  // false if it has not sent everything: call Transmit() then.
+  // The same for a queue pair in RTS that has only short messages to send, and room for them all.
+  // Returns false if it has not sent everything: call Transmit() then.
   [[gnu::always_inline]] bool TransmitShort(PollContext& context, int* budget) {
     return !repairs_due_ && !oldest_due_ && rnr_until_ns_ == kNever &&
            local_error_ == IBV_WC_SUCCESS && !cursor_.AtEnd() &&
