@@ -98,6 +98,17 @@ TEST_F(MbufCacheTest, AFullCacheGivesTheRestToThePool) {
   EXPECT_LE(cache().len, cache().flushthresh);
 }
 
+TEST_F(MbufCacheTest, MbufsOfPoolsWithAndWithoutACacheAreFreedTogether) {
+  rte_mempool* const uncached =
+      rte_pktmbuf_pool_create("uncached", kMbufs, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+  ASSERT_NE(uncached, nullptr);
+  rte_mbuf* mbufs[] = {rte_pktmbuf_alloc(pool_), rte_pktmbuf_alloc(uncached),
+                       rte_pktmbuf_alloc(pool_), rte_pktmbuf_alloc(uncached)};
+  FreeMbufs(mbufs, 4);
+  EXPECT_EQ(rte_mempool_avail_count(uncached), kMbufs);
+  rte_mempool_free(uncached);
+}
+
 TEST_F(MbufCacheTest, FreeKeepsASharedMbufAndFreesAllSegments) {
   rte_mbuf* shared = rte_pktmbuf_alloc(pool_);
   rte_mbuf_refcnt_update(shared, 1);
