@@ -265,6 +265,9 @@ class Worker:
             pass  # its end is noticed by receive()
 
     def close(self):
+        # A worker in which a case's failure has replaced the exception of end_worker() waits for
+        # its next case, and ignores signals.
+        self.give(None)
         self.process.terminate()
         self.process.join()
 
