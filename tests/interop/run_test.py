@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import time
+import types
 import unittest
 from unittest import mock
 
@@ -76,3 +77,25 @@ class InterruptTest(unittest.TestCase):
             if parent.is_alive():
                 os.killpg(parent.pid, signal.SIGKILL)
                 parent.join()
+
+
+class PlanTest(unittest.TestCase):
+    COMMITS = range(1000, 1032)
+
+    def setUp(self):
+        for module in run.MODULES:
+            importlib.import_module(module)
+
+    def nights(self):
+        """Yields (case, direction, kind of port, release of the guest) of each nightly run."""
+        options = types.SimpleNamespace(all=False, once=False, nightly=True, port=None, cases=[])
+        for first in self.COMMITS:
+            for one, direction, port in run.make_plan(options, run.choose(options), first):
+                yield one, direction, port.kind, run.guest_suite(first)
+
+    def test_nightly_runs_reach_each_direction_over_each_port_with_each_release(self):
+        seen = {(one.name, *rest) for one, *rest in self.nights()}
+        wanted = {(one.name, direction, kind, suite) for one in case.CASES
+                  for direction in one.directions for kind in (*one.ports, *one.nics)
+                  for suite in run.image.SUITES}
+        self.assertEqual(sorted(wanted - seen), [])
