@@ -83,13 +83,17 @@ class Guest(Machine):
     def reset(self, mtu):
         """Removes all traces of the last case; reboots a guest in which that fails.
 
+        The server of a mount that a failed case left is gone: access would hang, or fail with
+        handles that are stale for the next server. Mounts of several cases may be stacked.
+
         With an MTU below 1,280 Linux removes all IPv6 addresses of an interface. A VLAN's interface
         takes a lower MTU of its parent, but keeps it when the parent's rises again; rxe would then
         repeat packets that exceed it for ever, in the system call that posts them.
         """
         try:
             self.kill_scripts(Deadline(20))
-            self.run("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 clsact "
+            self.run("while umount -fl /mnt 2>/dev/null; do :; done; "
+                     "tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 clsact "
                      "2>/dev/null; ip link del ifb0 2>/dev/null; ip neigh flush all; "
                      f"ip link set eth0 mtu {mtu} && ip link set eth0.{VLAN} mtu {mtu} && "
                      f"ip addr replace {self.place.address6}/64 dev eth0 nodad", Deadline(20))
