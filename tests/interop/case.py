@@ -11,7 +11,7 @@ from capture import Capture
 from guest import ADDRESS
 from judges import judge
 from network import GUEST_TAP, NIC_PORTS
-from nic_guest import GuestProgram
+from nic_guest import TAP as NIC_TAP, GuestProgram
 from process import CaseFailure, Deadline, Process, last_line
 from wire import Evidence
 
@@ -145,7 +145,9 @@ class Bench:
         """Runs the case. Raises CaseFailure unless it passes and its capture is right."""
         # The time starts here: a reboot of the guest before the case does not count.
         self.deadline = Deadline(self.case.deadline_s)
-        self.capture = Capture(GUEST_TAP, self.folder, self.deadline)
+        # Frames between a NIC and the host pass only the tap of the NIC.
+        self.capture = Capture(NIC_TAP if self.nic_guest else GUEST_TAP, self.folder,
+                               self.deadline)
         try:
             look = self._run_case()
         except BaseException:

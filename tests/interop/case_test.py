@@ -1,5 +1,7 @@
-"""Tests how a case ends."""
+"""Tests how a case ends, and which frames of it are judged."""
 
+import importlib
+import json
 import pathlib
 import sys
 import tempfile
@@ -11,7 +13,9 @@ sys.path.insert(0, "tests/interop")  # where the cases run, and import from
 
 # pylint: disable=wrong-import-position
 import case
+import judges
 import network
+import nic_guest
 from process import CaseFailure
 
 
@@ -42,7 +46,8 @@ class BenchTest(unittest.TestCase):
         the_case = case.Case("fake", run, case.BOTH, (kind,), (), (), 10, False, False)
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         guest = types.SimpleNamespace(addresses=())
-        bench = case.Bench(the_case, case.TO_LINUX, network.PORTS[kind], guest, None, {}, folder)
+        bench = case.Bench(the_case, case.TO_LINUX, network.PORTS[kind], guest, mock.Mock(), {},
+                           folder)
         self.processes = [FakeProcess(ends=False), FakeProcess()]
         self.capture = FakeProcess(ends=False)
         bench.processes += self.processes
@@ -70,3 +75,29 @@ class BenchTest(unittest.TestCase):
     def test_a_process_that_cannot_be_ended_fails_the_case(self):
         self.assertIn("to be killed", str(self.run_case(lambda _: None)))
         self.assert_all_closed()
+
+    def test_the_capture_is_of_the_tap_that_all_frames_of_pollux_pass(self):
+        for kind, tap in (("af_packet", network.GUEST_TAP), ("virtio", nic_guest.TAP)):
+            self.run_case(lambda _: None, kind)
+            self.assertEqual(self.captured.call_args.args[0], tap)
+
+
+class JudgeTest(unittest.TestCase):
+    def judged(self, frames, counts):
+        done = types.SimpleNamespace(
+            stdout=json.dumps({"ok": False, "files": [{"counts": counts, "failures": []}]}))
+        with mock.patch.object(judges.subprocess, "run", return_value=done):
+            return judges.judge_conformance(types.SimpleNamespace(path="", frames=frames), False,
+                                            "checker")
+
+    def test_a_checker_that_finds_no_frame_fails_the_case(self):
+        self.assertEqual(self.judged([], {"frames": 3}), [])
+        self.assertEqual(self.judged([object()], {"frames": 3, "roce": 1}), [])
+        self.assertEqual(len(self.judged([object()], {"frames": 3})), 1)
+
+    def test_each_case_over_nics_that_sends_wants_frames(self):
+        for module in ("cases_nic", "cases_rping", "cases_verbs"):
+            importlib.import_module(module)
+        silent = {one.name for one in case.CASES
+                  if not one.wants and {*one.ports, *one.nics} & set(network.NIC_PORTS)}
+        self.assertEqual(silent, {"nic-doctor"})
