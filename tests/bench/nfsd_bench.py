@@ -110,7 +110,8 @@ def build(folder):
 
 def run(passes, as_json, folder):
     pollux, peer = build(folder)
-    built = image.build(lambda text: print(f"tools/dev bench: {text}", file=sys.stderr))
+    built = image.build(lambda text: print(f"tools/dev bench: {text}", file=sys.stderr),
+                        image.SUITES[0])
     network.enter()
     shell(f"ip tuntap add {SECOND_TAP} mode tap; ip link set {SECOND_TAP} mtu {network.MTU} "
           f"master {network.BRIDGE} addrgenmode none up")

@@ -1,9 +1,17 @@
-"""Tests how tools/dev bench --nfsd evaluates fio's output."""
+"""Tests how tools/dev bench --nfsd sets up its machines and evaluates fio's output."""
 
 import json
+import pathlib
+import sys
+import tempfile
 import unittest
+from unittest import mock
 
-from tests.bench import nfsd_figures as figures
+sys.path.insert(0, "tests/bench")  # where the benchmark runs, and imports from
+
+# pylint: disable=wrong-import-position
+import nfsd_bench as bench
+import nfsd_figures as figures
 
 
 def fio(read, write):
@@ -47,3 +55,27 @@ class NfsdFiguresTest(unittest.TestCase):
         name = "write 4 KiB: pollux nfsd / knfsd by rxe"
         ratio, = (line for line in lines if line.startswith(name))
         self.assertEqual(ratio.split()[-1], "4.00")
+
+
+class NfsdBenchTest(unittest.TestCase):
+    def test_the_two_machines_have_addresses_of_their_own(self):
+        """Functions that need root are replaced by ones with the same signature."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for owner, name in ((bench.image, "build"), (bench.network, "enter"), (bench, "shell"),
+                            (figures, "report")):
+            self.enterContext(mock.patch.object(owner, name, autospec=True))
+        self.enterContext(mock.patch.object(bench, "build", return_value=("pollux", "peer")))
+        self.enterContext(mock.patch.object(bench, "Bench"))
+        booted = []
+
+        def boot(guest, settings):
+            booted.append((settings, " ".join(guest.hardware()), guest.addresses))
+
+        self.enterContext(mock.patch.object(bench.guests.Guest, "boot", boot))
+        bench.run(1, True, folder)
+        places = bench.guests.FIRST_PLACE, bench.SECOND_PLACE
+        self.assertEqual(len(booted), len(places))
+        for (settings, hardware, addresses), place in zip(booted, places):
+            self.assertEqual(addresses, (place.address, place.address6, place.vlan_address))
+            self.assertTrue(all(address in settings for address in addresses), settings)
+            self.assertIn(place.mac, hardware)

@@ -5,27 +5,31 @@ import re
 import signal
 import socket
 
-from process import CaseFailure, Process
+from process import CaseFailure, Deadline, Process
 
 # An EtherType for experiments (IEEE 802), which every host on the bridge ignores.
 MARKER_TYPE = b"\x88\xb5"
 # So that a busy machine loses no frame: a buffer for more than a second of the bridge's highest
 # rate here, and a priority with which tcpdump seldom has to wait for its CPU.
 BUFFER_KIB, NICENESS = 131072, -20
+STOP_S = 60
 
 
 class Capture:
     def __init__(self, interface, folder, deadline):
         self.interface = interface
         self.path = folder / "wire.pcap"
-        self.deadline = deadline
         self.tcpdump = Process("tcpdump", ["nice", "-n", NICENESS, "tcpdump", "-i", interface, "-n",
                                            "-U", "-Z", "root", "-B", BUFFER_KIB, "-s", 0, "-w",
                                            self.path], folder)
         self.tcpdump.wait_for_line("listening on", deadline)
 
     def stop(self):
-        """Stops the capture after all frames sent so far are in the file."""
+        """Stops the capture after all frames sent so far are in the file.
+
+        This has its own time limit: the case is over, and the capture of a case that timed out is
+        wanted, too."""
+        deadline = Deadline(STOP_S)
         marker = os.urandom(16)
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
             sender.bind((self.interface, 0))
@@ -39,9 +43,9 @@ class Capture:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - 65536))
                 return marker in file.read()
 
-        self.deadline.wait_for("the capture's end", marked)
+        deadline.wait_for("the capture's end", marked)
         self.tcpdump.signal(signal.SIGINT)
-        self.tcpdump.wait(self.deadline)
+        self.tcpdump.wait(deadline)
         lost = re.search(r"(\d+) packets dropped by kernel", self.tcpdump.stderr)
         if lost and int(lost[1]):
             raise CaseFailure(f"the capture lost {lost[1]} frames")

@@ -1,5 +1,6 @@
 """Cases, and the bench that runs them."""
 
+import contextlib
 import dataclasses
 import json
 import shlex
@@ -10,7 +11,7 @@ from capture import Capture
 from guest import ADDRESS
 from judges import judge
 from network import GUEST_TAP, NIC_PORTS
-from nic_guest import GuestProgram
+from nic_guest import TAP as NIC_TAP, GuestProgram
 from process import CaseFailure, Deadline, Process, last_line
 from wire import Evidence
 
@@ -144,31 +145,47 @@ class Bench:
         """Runs the case. Raises CaseFailure unless it passes and its capture is right."""
         # The time starts here: a reboot of the guest before the case does not count.
         self.deadline = Deadline(self.case.deadline_s)
-        capture = self.capture = Capture(GUEST_TAP, self.folder, self.deadline)
-        look = None
+        # Frames between a NIC and the host pass only the tap of the NIC.
+        self.capture = Capture(NIC_TAP if self.nic_guest else GUEST_TAP, self.folder,
+                               self.deadline)
+        try:
+            look = self._run_case()
+        except BaseException:
+            # What fails at the end of a failed case must not replace the case's own failure, nor
+            # the end of the worker.
+            with contextlib.suppress(Exception):
+                self._end()
+            raise
+        self._end()
+        self.evidence = Evidence(self.capture.path, self.guest.addresses)
+        self._judge()
+        if look is not None:
+            look(self.evidence)
+
+    def _run_case(self):
         try:
             look = self.case.run(self)
             for peer in self.peers:
                 peer.finish()
             if self.nic_guest and (faults := self.nic_guest.faults()):
                 raise CaseFailure(f"the IOMMU refused the NIC: {faults[0]}")
+            return look
         except Exception:
             self.record_connections()
             raise
-        finally:
-            for process in self.processes:
-                process.close()
-            # The capture has its own limit: the case is over, and the capture of a case that timed
-            # out is wanted, too.
-            capture.deadline = Deadline(60)
+
+    def _end(self):
+        """Ends the processes and the capture, each of them even if another one fails to end; raises
+        the first failure."""
+        failures = []
+        for end in (*(process.close for process in self.processes), self.capture.stop,
+                    self.capture.close):
             try:
-                capture.stop()
-            finally:
-                capture.close()
-        self.evidence = Evidence(capture.path, self.guest.addresses)
-        self._judge()
-        if look is not None:
-            look(self.evidence)
+                end()
+            except Exception as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
 
     def record_connections(self):
         """Saves the flight recorders of live connections to explain a failure: a hang shows nowhere

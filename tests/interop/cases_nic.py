@@ -26,6 +26,8 @@ PAIRS = 32
 PASSED_ON = 0.05
 EXPORT = "/srv/nfs"  # a file system that can be served, unlike the guest's root
 NFS_SIZES = (0, 1, 4097, MIB + 1, 3 * MIB + 5)
+# Between a NIC and the host both ends are Pollux.
+CALLS = [("pollux", "REQ"), ("pollux", "REP"), ("pollux", "RC SEND ONLY")]
 
 
 def serve(bench, *arguments):
@@ -65,7 +67,7 @@ def statistics(bench, process):
 
 
 def define_transfer(name, **options):
-    @case(name, directions=(TO_POLLUX,), deadline_s=180, **options)
+    @case(name, directions=(TO_POLLUX,), wants=CALLS, deadline_s=180, **options)
     def run(bench):
         server, checksum = serve(bench, "--idle", "sleep")
         on_host(bench, "get", bench.port.address, "file", "got").expect(0, bench.deadline)
@@ -81,7 +83,8 @@ define_transfer("nic-transfer-virtio", ports=("virtio",))
 define_transfer("nic-transfer", ports=(), nics=NICS)
 
 
-@case("nic-bench", directions=(TO_POLLUX,), ports=(), nics=NICS, deadline_s=300)
+@case("nic-bench", directions=(TO_POLLUX,), ports=(), nics=NICS, wants=CALLS,
+      deadline_s=300)
 def nic_bench(bench):
     """pollux ping and pollux bench of a server on the NIC."""
     server = bench.pollux("bench", "--server")
@@ -92,7 +95,8 @@ def nic_bench(bench):
     end(bench, server)
 
 
-@case("nic-workers", directions=(TO_POLLUX,), ports=(), nics=NICS, deadline_s=300)
+@case("nic-workers", directions=(TO_POLLUX,), ports=(), nics=NICS, wants=CALLS,
+      deadline_s=300)
 def nic_workers(bench):
     """Two workers with a queue each, and many connections: a NIC that sorts takes the packets of a
     Pollux peer to their worker, and others are passed on."""
@@ -146,7 +150,8 @@ def nic_nfsd(bench):
     end(bench, server)
 
 
-@case("nic-link", directions=(TO_POLLUX,), ports=(), nics=NICS, deadline_s=180)
+@case("nic-link", directions=(TO_POLLUX,), ports=(), nics=NICS, wants=CALLS,
+      deadline_s=180)
 def nic_link(bench):
     """The NIC's link goes down while a client makes calls, and comes back: Pollux counts it, and
     every call is answered."""
@@ -164,7 +169,8 @@ def nic_link(bench):
     end(bench, server)
 
 
-@case("nic-unplug", directions=(TO_POLLUX,), ports=(), nics=NICS, deadline_s=180)
+@case("nic-unplug", directions=(TO_POLLUX,), ports=(), nics=NICS, wants=CALLS,
+      deadline_s=180)
 def nic_unplug(bench):
     """The NIC is unplugged: the server ends, and says why."""
     server, _ = serve(bench)

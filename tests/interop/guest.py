@@ -1,5 +1,7 @@
 """The Linux peer: a virtual machine with a soft-RoCE device rxe0 on a tap."""
 
+import dataclasses
+
 from machine import Command, Machine
 from process import CaseFailure, Deadline, last_line
 
@@ -11,6 +13,17 @@ MAC = "52:54:00:00:00:01"
 ADDRESS, ADDRESS6 = "192.0.2.1", "2001:db8::1"
 VLAN, VLAN_ADDRESS = 100, "198.51.100.1"
 
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """The addresses of a guest on the bridge."""
+    mac: str
+    address: str
+    address6: str
+    vlan_address: str
+
+
+FIRST_PLACE = Place(MAC, ADDRESS, ADDRESS6, VLAN_ADDRESS)
 # Shows queue pairs with their states and PSNs, rxe's nonzero counters, what netem dropped, zombies
 # and processes in uninterruptible sleep with their stacks in the kernel, and the kernel's last
 # messages.
@@ -28,20 +41,19 @@ NO_OFFLOADS = ",".join(f"{name}=off" for name in (
 class Guest(Machine):
     """A guest with rxe0. start() boots it; one boot serves many cases."""
 
-    addresses = (ADDRESS, ADDRESS6, VLAN_ADDRESS)
-
-    def __init__(self, image, folder, tap, files):
+    def __init__(self, image, folder, tap, files, place=FIRST_PLACE):
         super().__init__("linux", image, folder, files)
-        self.tap = tap
+        self.tap, self.place = tap, place
+        self.addresses = (place.address, place.address6, place.vlan_address)
 
     def hardware(self):
         return ["-M", "pc,usb=off,vmport=off", "-smp", PROCESSORS, "-netdev",
                 f"tap,id=net,ifname={self.tap},script=no,downscript=no,vnet_hdr=off", "-device",
-                f"virtio-net-pci,netdev=net,mac={MAC},romfile=,{NO_OFFLOADS}"]
+                f"virtio-net-pci,netdev=net,mac={self.place.mac},romfile=,{NO_OFFLOADS}"]
 
     def start(self, mtu=9000):
-        self.boot(f"ADDRESSES='{ADDRESS}/24 {ADDRESS6}/64'\nMTU={mtu}\n"
-                  f"VLAN={VLAN}:{VLAN_ADDRESS}/24\n")
+        self.boot(f"ADDRESSES='{self.place.address}/24 {self.place.address6}/64'\nMTU={mtu}\n"
+                  f"VLAN={VLAN}:{self.place.vlan_address}/24\n")
 
     def wait_for_cm(self, port, deadline):
         """Waits until a program listens on this port by RDMA CM, as the kernel reports: programs do
@@ -71,16 +83,20 @@ class Guest(Machine):
     def reset(self, mtu):
         """Removes all traces of the last case; reboots a guest in which that fails.
 
+        The server of a mount that a failed case left is gone: access would hang, or fail with
+        handles that are stale for the next server. Mounts of several cases may be stacked.
+
         With an MTU below 1,280 Linux removes all IPv6 addresses of an interface. A VLAN's interface
         takes a lower MTU of its parent, but keeps it when the parent's rises again; rxe would then
         repeat packets that exceed it for ever, in the system call that posts them.
         """
         try:
             self.kill_scripts(Deadline(20))
-            self.run("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 clsact "
+            self.run("while umount -fl /mnt 2>/dev/null; do :; done; "
+                     "tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 clsact "
                      "2>/dev/null; ip link del ifb0 2>/dev/null; ip neigh flush all; "
                      f"ip link set eth0 mtu {mtu} && ip link set eth0.{VLAN} mtu {mtu} && "
-                     f"ip addr replace {ADDRESS6}/64 dev eth0 nodad", Deadline(20))
+                     f"ip addr replace {self.place.address6}/64 dev eth0 nodad", Deadline(20))
             self.wait_for_no_cm(Deadline(20))
         except CaseFailure:
             self.stop()

@@ -15,6 +15,8 @@ import shutil
 import struct
 import subprocess
 
+from process import die_with_parent
+
 HERE = pathlib.Path(__file__).resolve().parent
 # Debian 12 (Linux 6.1, rdma-core 44) and Debian 13 (Linux 6.12, rdma-core 56).
 SUITES = ("bookworm", "trixie")
@@ -63,9 +65,10 @@ def recipe_hash(suite):
 
 
 def run(*command, cwd=None):
+    """Runs a command that must succeed and ends with this process; returns its output."""
     done = subprocess.run([str(word) for word in command], cwd=cwd, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
-                          errors="replace", check=False)
+                          errors="replace", check=False, preexec_fn=die_with_parent)
     if done.returncode != 0:
         tail = "\n".join(done.stdout.splitlines()[-15:])
         raise ImageError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{tail}")
@@ -134,7 +137,10 @@ def copy_module(file, folder):
 
 def make_root(work, suite):
     packages = PACKAGES + (LIBRARIES if suite == NIC_SUITE else ())
-    run("debootstrap", "--variant=minbase", f"--include={','.join(packages)}", suite, work / "root")
+    # In namespaces that end with it: a debootstrap that is killed leaves neither its mounts of
+    # /proc and /sys nor the programs that it runs.
+    run("unshare", "--mount", "--pid", "--kill-child", "--mount-proc", "debootstrap",
+        "--variant=minbase", f"--include={','.join(packages)}", suite, work / "root")
 
 
 def make_disk(work, version):
@@ -171,6 +177,17 @@ def make_initramfs(work, version):
                        stdout=archive, check=True)
 
 
+def remove(folder):
+    """Removes a folder, if it exists, unless something is mounted in it."""
+    mounts = [words[1] for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()
+              if (words := line.split())[1].startswith(f"{folder}/")]
+    if mounts:
+        raise ImageError(f"{folder} has mounts of an interrupted build; run: "
+                         f"umount {' '.join(reversed(mounts))}")
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
 def build(say, suite):
     """The folder with FILES, built if need be; `say` is told when that takes its minutes."""
     root = cache_root()
@@ -183,7 +200,7 @@ def build(say, suite):
             return image
         say(f"building the guest from packages of Debian {suite}, once: a few minutes")
         work = root / f"{image.name}.building"
-        shutil.rmtree(work, ignore_errors=True)
+        remove(work)
         work.mkdir()
         make_root(work, suite)
         version = unpack_kernel(work)

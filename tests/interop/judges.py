@@ -61,13 +61,16 @@ def judge_tshark(evidence, corrupted):
 
 
 def judge_conformance(evidence, corrupted, checker):
-    """Checks that every frame decodes, and encodes again to the same bytes."""
+    """Checks that the checker finds frames if we do, and that every one decodes, and encodes again
+    to the same bytes."""
     if corrupted:
         return []
     done = subprocess.run([checker, "--json", evidence.path], stdout=subprocess.PIPE, text=True,
                           timeout=TIME_LIMIT_S, check=False)
-    return [f"frame {failure['frame']}: {failure['reason']}"
-            for file in json.loads(done.stdout)["files"] for failure in file["failures"]]
+    file, = json.loads(done.stdout)["files"]
+    if evidence.frames and not file["counts"].get("roce"):
+        return ["the conformance checker finds no RoCE frame"]
+    return [f"frame {failure['frame']}: {failure['reason']}" for failure in file["failures"]]
 
 
 def judge(evidence, corrupted, checker):

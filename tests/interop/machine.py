@@ -52,8 +52,10 @@ class Command:
 
     def wait(self, deadline):
         """Waits until it ends; returns the exit status."""
-        deadline.wait_for(f"the guest's script to end; so far: {last_line(self.output)}",
-                          self.ended)
+        try:
+            deadline.wait_for("the guest's script to end", self.ended)
+        except CaseFailure as failure:
+            raise CaseFailure(f"{failure}; so far: {last_line(self.output)}") from failure
         return self.status
 
     def expect(self, status, deadline):

@@ -265,6 +265,9 @@ class Worker:
             pass  # its end is noticed by receive()
 
     def close(self):
+        # A worker in which a case's failure has replaced the exception of end_worker() waits for
+        # its next case, and ignores signals.
+        self.give(None)
         self.process.terminate()
         self.process.join()
 
@@ -326,8 +329,9 @@ def commits():
 
 
 def make_plan(options, chosen, first=0):
-    """Returns what to run as (case, direction, port). Slow cases of --nightly count from
-    `first`."""
+    """Returns what to run as (case, direction, port). With --nightly `first` is the number of
+    commits: among 32 consecutive ones, each case runs in each direction over each kind of port and
+    NIC, and with each release of the guest (see guest_suite())."""
     whole = options.all or options.cases or options.port
     plan = []
     for number, one in enumerate(chosen):
@@ -341,18 +345,25 @@ def make_plan(options, chosen, first=0):
         if not kinds:
             continue
         for turn, direction in enumerate(one.directions):
-            ports = kinds if whole else kinds[(number + turn) % len(kinds):][:1]
+            ports = kinds if whole else kinds[(number + turn + first // 2) % len(kinds):][:1]
             plan += [(one, direction, network.PORTS[port]) for port in ports
                      if options.port in (None, port)]
     if options.nightly and not options.port:
         # All over one NIC, so that its guest boots once.
         nic = list(network.NIC_PORTS)[first % len(network.NIC_PORTS)]
         plan += [way for number, one in enumerate(chosen) if nic in one.nics
-                 for way in one_way(one, (nic,), number + first, None)]
+                 for way in one_way(one, (nic,), number + first // 16, None)]
     # So that few guests boot for another NIC.
     plan.sort(key=lambda way: list(network.PORTS).index(way[2].kind)
               if way[2].kind in network.NIC_PORTS else -1)
     return plan
+
+
+def guest_suite(first):
+    """Returns the Debian release of the guest after `first` commits. Bits 0 to 2 of the number
+    choose the NIC, bit 3 the release, bit 4 the direction over NICs; for other ports, bit 0 chooses
+    the direction and bit 1 the port."""
+    return image.SUITES[first // 8 % len(image.SUITES)]
 
 
 def run_all(options, chosen, folder):
@@ -366,8 +377,7 @@ def run_all(options, chosen, folder):
         if missing:
             raise CaseSkipped(f"not installed: {', '.join(missing)}")
         tools = build_tools(folder / "programs")
-        # The direction of slow cases changes with every commit, their port with every second one.
-        suite = options.guest or image.SUITES[first // 4 % len(image.SUITES)]
+        suite = options.guest or guest_suite(first)
         built = built_for_nics = image.build(say, suite)
         if any(port.kind in network.NIC_PORTS for _, _, port in plan):
             built_for_nics = image.build(say, image.NIC_SUITE)
