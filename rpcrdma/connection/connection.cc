@@ -123,7 +123,7 @@ absl::Status Connection::Complete() {
   return broken_ ? absl::InternalError("cannot post receives to the queue pair") : absl::OkStatus();
 }
 
-// Numbers of config_.receives and more stand for the config_.first_receives.
+// Receives with the numbers config_.receives and above are the config_.first_receives.
 void Connection::PostReceive(uint32_t receive, uint8_t* buffer, uint32_t lkey) {
   const ibv_sge sge{reinterpret_cast<uint64_t>(buffer), config_.receive_bytes, lkey};
   if (qp_->PostOneRecv(kReceiveBit | receive, sge) != 0) [[unlikely]]

@@ -44,7 +44,8 @@ struct Counters {
   uint64_t connections_lost = 0;  // after they were established
   // connections that a client has replaced, included in connections_established
   uint64_t reconnects = 0;
-  // discarded, and RDMA WRITEs with immediate data. RFC 8166 section 4.5
+  // messages shorter than any header, and RDMA WRITEs with immediate data; all are discarded. RFC
+  // 8166 section 4.5
   uint64_t short_messages = 0;
   uint64_t obsolete_messages = 0;  // RDMA_DONE, RDMA_MSGP
   // Requester

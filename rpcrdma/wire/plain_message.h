@@ -17,7 +17,7 @@
 
 namespace pollux::rpcrdma {
 
-// Offsets of words in the RPC header, which follows the transport header.
+// Offsets in a message of words of the RPC header, which follows the transport header.
 namespace plain_message {
 inline constexpr size_t kRpcXidAt = kMinHeaderBytes;
 inline constexpr size_t kMessageTypeAt = kMinHeaderBytes + 4;

@@ -215,7 +215,8 @@ class RpcbindTest(WithRpcbind):
                 header = struct.pack(">10I", procedure, 0, 2, 100000, 2, procedure, 0, 0, 0, 0)
                 end.send(header + struct.pack(">4I", int(program), version, protocol, port))
                 reply = end.recv(100)
-            self.assertEqual(struct.unpack(">I", reply[-4:]), (1,))
+                if procedure == set_mapping:
+                    self.assertEqual(struct.unpack(">I", reply[-4:]), (1,))
 
     def test_without_rpcbind_option_the_lock_service_is_not_registered(self):
         export = self.directory / "export"

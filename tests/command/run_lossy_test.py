@@ -17,7 +17,8 @@ class OverLoss:
     """A mixin to be listed before a test class: each end loses packets in both directions.
 
     The processes of a test have the seeds 1, 2, 3, and so on: they lose different frames, and the
-    same ones whenever the test runs. With one seed for all, programs of a few frames lost none.
+    same ones whenever the test runs. With one seed for all, programs of a few frames lost none. All
+    ranks of an MPI program have the same seed.
     """
 
     loss = 0.01

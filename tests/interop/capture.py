@@ -1,4 +1,4 @@
-"""Captures the frames on the guest's tap in a pcap file, whole and up to the last one."""
+"""Captures the frames on a guest's tap in a pcap file, whole and up to the last one."""
 
 import os
 import re

@@ -145,7 +145,7 @@ class Bench:
         """Runs the case. Raises CaseFailure unless it passes and its capture is right."""
         # The time starts here: a reboot of the guest before the case does not count.
         self.deadline = Deadline(self.case.deadline_s)
-        # Frames between a NIC and the host pass only the tap of the NIC.
+        # Frames between a NIC and the host do not pass the tap of the Linux guest.
         self.capture = Capture(NIC_TAP if self.nic_guest else GUEST_TAP, self.folder,
                                self.deadline)
         try:

@@ -16,6 +16,7 @@ import case
 import judges
 import network
 import nic_guest
+import run
 from process import CaseFailure
 
 
@@ -96,7 +97,7 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(len(self.judged([object()], {"frames": 3})), 1)
 
     def test_each_case_over_nics_that_sends_wants_frames(self):
-        for module in ("cases_nic", "cases_rping", "cases_verbs"):
+        for module in run.MODULES:
             importlib.import_module(module)
         silent = {one.name for one in case.CASES
                   if not one.wants and {*one.ports, *one.nics} & set(network.NIC_PORTS)}

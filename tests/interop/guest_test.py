@@ -49,4 +49,6 @@ class ResetTest(unittest.TestCase):
             self.skipTest("needs the right to make mount namespaces")
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         HostedGuest(folder).reset(9000)
-        self.assertNotIn(" /mnt ", (folder / "mounts").read_text())
+        left = (folder / "mounts").read_text()
+        for name in ("first", "second"):  # the host may have a mount of its own there
+            self.assertNotIn(f"{name} /mnt ", left)

@@ -179,6 +179,7 @@ def make_initramfs(work, version):
 
 def remove(folder):
     """Removes a folder, if it exists, unless something is mounted in it."""
+    folder = folder.resolve()  # as the kernel names it
     mounts = [words[1] for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()
               if (words := line.split())[1].startswith(f"{folder}/")]
     if mounts:

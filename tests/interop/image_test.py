@@ -37,7 +37,7 @@ class InterruptedBuildTest(unittest.TestCase):
         if subprocess.run(["unshare", "--mount", "--pid", "--kill-child", "--mount-proc", "true"],
                           check=False).returncode != 0:
             self.skipTest("needs the right to make namespaces")
-        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
         fake = self.folder / "debootstrap"
         fake.write_text(DEBOOTSTRAP.format(folder=self.folder))
         fake.chmod(0o755)

@@ -68,9 +68,10 @@ def judge_conformance(evidence, corrupted, checker):
     done = subprocess.run([checker, "--json", evidence.path], stdout=subprocess.PIPE, text=True,
                           timeout=TIME_LIMIT_S, check=False)
     file, = json.loads(done.stdout)["files"]
-    if evidence.frames and not file["counts"].get("roce"):
-        return ["the conformance checker finds no RoCE frame"]
-    return [f"frame {failure['frame']}: {failure['reason']}" for failure in file["failures"]]
+    found = [f"frame {failure['frame']}: {failure['reason']}" for failure in file["failures"]]
+    if evidence.frames and not file["counts"].get("roce") and not found:
+        found = ["the conformance checker finds no RoCE frame"]
+    return found
 
 
 def judge(evidence, corrupted, checker):

@@ -27,6 +27,7 @@ def interruptible_plan(folder):
     """Runs a case without end that fails when its worker is told to end, as one does whose guest
     has got the same signal."""
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs of some shells
 
     def endless(bench):
         bench.program("endless", "sleep", "infinity")
