@@ -87,7 +87,7 @@ absl::Status Stat(const StatOptions& stat) {
   for (bool is_first = true;; is_first = false) {
     absl::StatusOr<Json> now = All(stat, [](TelemetryClient& one) { return GatherStat(one); });
     if (!now.ok() && (is_first || absl::IsCancelled(now.status()))) return now.status();
-    // --watch goes on, since it is to show that a process restarts or lacks a CPU.
+    // With --watch the command continues: it must show a process that restarts or waits for a CPU.
     if (!now.ok() && now.status().message() != error) Fail("stat", now.status());
     error = std::string(now.status().message());
     absl::Status printed;

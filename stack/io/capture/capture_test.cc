@@ -356,7 +356,7 @@ TEST_F(CaptureTest, AFileThatAnotherProcessWritesIsLeftToIt) {
   file = Open(path_);
   EXPECT_EQ(file->path(), path_);
   EXPECT_TRUE(file->Close().ok());
-  EXPECT_EQ(Blocks(path_).size(), 1u) << "a capture replaces what was in the file";
+  EXPECT_EQ(Blocks(path_).size(), 1u) << "the earlier content is still there";
 }
 
 TEST_F(CaptureTest, AFileSizeLimitIsReported) {
