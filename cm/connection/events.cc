@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cm/connection/flight_text.h"
 #include "cm/wire/reasons.h"
+#include "stack/base/probe.h"
 
 namespace pollux::cm {
 namespace {
@@ -43,6 +44,7 @@ void Events::Deliver(CmConnection& connection, Event event) {
   if (connection.destroyed) return;
   if (connection.failed && event.type == RDMA_CM_EVENT_DISCONNECTED) return;
   Record(connection, event);
+  probe::CmEvent(event.type, event.status, connection.local_qpn, connection.remote_qpn);
   if (event.id == nullptr) event.id = &connection;
   // Held, since the handler may replace itself.
   const std::shared_ptr<EventHandler> handler = connection.handler;

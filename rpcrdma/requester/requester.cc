@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "stack/base/probe.h"
 
 namespace pollux::rpcrdma {
 namespace {
@@ -192,6 +193,7 @@ void Requester::Dequeue(const Slot& slot) {
   if (sent.ok()) [[likely]]
     return;
   ++counters_->calls_failed;
+  if (slot.sends > 0) probe::RpcClientEnd(slot.xid, probe::CallOutcome::kNoReply);
   FinishFenced(slot, std::move(sent), nullptr);
 }
 
@@ -218,6 +220,7 @@ void Requester::Dequeue(const Slot& slot) {
   window_.OnSend();
   free_buffers_.Take();
   ++counters_->calls_sent;
+  probe::RpcClientStart(slot.xid, slot.request.procedure, slot.sends);
   const bool hurried = free_buffers_.size() * 2 < free_buffers_.capacity();
   connection_->PostSend(buffer, static_cast<uint32_t>(bytes), buffer, hurried);
   return absl::OkStatus();
@@ -258,6 +261,7 @@ void Requester::Abandon(Slot& slot, absl::Status status) {
   Withdraw(slot);
   slot.timer.Cancel();
   ++counters_->calls_failed;
+  if (slot.sends > 0) probe::RpcClientEnd(slot.xid, probe::CallOutcome::kNoReply);
   oncrpc::CallDone done = std::exchange(slot.done, nullptr);
   if (slot.queued) {
     Dequeue(slot);
@@ -334,6 +338,9 @@ void Requester::FailAll(const absl::Status& status) {
     const bool abandoned = slot->state == State::kAbandoned;
     Fence(*slot);
     slot->timer.Cancel();
+    if (slot->sends > 0 && !abandoned) {
+      probe::RpcClientEnd(slot->xid, probe::CallOutcome::kNoReply);
+    }
     oncrpc::CallDone done = std::move(slot->done);
     Release(*slot);
     if (abandoned) continue;

@@ -6,6 +6,7 @@
 #include "oncrpc/reply_status.h"
 #include "rpcrdma/requester/requester.h"
 #include "stack/base/byte_order.h"
+#include "stack/base/probe.h"
 
 namespace pollux::rpcrdma {
 
@@ -43,6 +44,7 @@ bool Requester::TakePlainReply(const Connection::Arrival& arrival) {
   ++counters_->replies_received;
   ++replies_on_connection_;
   window_.OnReply(LoadBe32(message + kCreditsAt));
+  probe::RpcClientEnd(slot->xid, probe::CallOutcome::kReply);
   // Nothing was offered for it.
   FinishFenced(*slot, absl::OkStatus(), &plain_reply_);
   return true;
@@ -84,6 +86,7 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
     Finish(*slot, absl::OkStatus(), nullptr);
   } else if (header.proc == Proc::kError) {
     ++counters_->errors_received;
+    probe::RpcClientEnd(slot->xid, probe::CallOutcome::kError);
     window_.OnReply(header.credits);
     Finish(*slot,
            absl::FailedPreconditionError(
@@ -104,12 +107,14 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
     ++counters_->replies_received;
     ++replies_on_connection_;
     window_.OnReply(header.credits);
+    probe::RpcClientEnd(slot->xid, probe::CallOutcome::kReply);
     Finish(*slot, oncrpc::StatusOf(reply.header, *binding_, slot->request.procedure), &reply);
   }
 }
 
 void Requester::FailAnswered(Slot& slot, Refusal why, uint32_t credits) {
   Count(why);
+  if (slot.state == State::kSent) probe::RpcClientEnd(slot.xid, probe::CallOutcome::kInvalidReply);
   window_.OnReply(credits);
   Finish(slot,
          absl::DataLossError(

@@ -7,6 +7,7 @@
 #include "rpcrdma/wire/credits.h"
 #include "stack/base/byte_order.h"
 #include "stack/base/planted_fault.h"
+#include "stack/base/probe.h"
 
 namespace pollux::rpcrdma {
 
@@ -393,6 +394,7 @@ void Responder::Dispatch(uint32_t index) { Run(index); }
   if ((!binding->idempotent || slot.joins) && !IsFirst(index, call)) return;
   slot.state = State::kDispatched;
   ++dispatched_;
+  probe::RpcServerStart(caller_.connection, slot.xid, call.header.program, call.header.procedure);
   (*handler)(call, ReplyHandle(this, index));
 }
 

@@ -6,6 +6,7 @@
 #include "oncrpc/xdr.h"
 #include "rpcrdma/responder/responder.h"
 #include "rpcrdma/wire/plain_message.h"
+#include "stack/base/probe.h"
 
 namespace pollux::rpcrdma {
 namespace {
@@ -73,6 +74,7 @@ void Responder::Reply(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<cons
     reply = {.xid = slot.xid, .accept_status = oncrpc::AcceptStatus::kSystemError};
     results = {};
   }
+  probe::RpcServerEnd(caller_.connection, slot.xid, static_cast<uint32_t>(reply.accept_status));
   std::optional<ReplyCache::Waiter> waiter;
   const uint32_t entry = std::exchange(slot.cached, kNotCached);
   if (entry != kNotCached) {
@@ -116,6 +118,7 @@ void Responder::ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results) 
     return Reply(index, {}, results, {});
   }
   --dispatched_;
+  probe::RpcServerEnd(caller_.connection, slot.xid, 0);
   if (!BuildPlainReply(index, results)) [[unlikely]] {
     // RFC 8166 section 4.5.3
     Count(Refusal::kReplyTooLarge);

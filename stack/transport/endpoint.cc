@@ -5,6 +5,7 @@
 #include "stack/base/address.h"
 #include "stack/base/planted_fault.h"
 #include "stack/base/prefetch.h"
+#include "stack/base/probe.h"
 #include "stack/transport/message/packet_builder.h"
 #include "stack/wire/icrc.h"
 #include "stack/wire/ipv4.h"
@@ -27,6 +28,7 @@ Endpoint::Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* ac
                    verbs::EventList* events, const DcqcnParameters* dcqcn)
     : qp(qpn, std::move(init), active, events),
       transport_(TransportOf(qp.type())),
+      diagnostics_(qpn),
       rc_requester_(&qp, &diagnostics_),
       rc_responder_(&qp, &diagnostics_),
       uc_(&qp, &diagnostics_),
@@ -65,8 +67,7 @@ absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& 
     return absl::OkStatus();
   }
   // What the user asks for is no failure.
-  noted_state_ = after;
-  diagnostics_.State(after);
+  RecordState(after);
   switch (after) {
     case IBV_QPS_RTR:
       if (congestion_ != nullptr) *congestion_ = Congestion(congestion_->parameters, &diagnostics_);
@@ -117,14 +118,19 @@ void Endpoint::CheckDrained() {
   if (qp.attr.sq_draining != 0 && !begun) qp.OnDrained();
 }
 
+[[gnu::noinline]] void Endpoint::RecordState(ibv_qp_state state) {
+  probe::QpState(qp.qpn(), noted_state_, state);
+  noted_state_ = state;
+  diagnostics_.State(state);
+}
+
 [[gnu::always_inline]] inline void Endpoint::NoteState() {
   const ibv_qp_state state = qp.state();
   if (state == IBV_QPS_SQD) [[unlikely]]
     CheckDrained();
   if (state == noted_state_) [[likely]]
     return;
-  noted_state_ = state;
-  diagnostics_.State(state);
+  RecordState(state);
   failed_ |= state == IBV_QPS_ERR;
 }
 

@@ -123,6 +123,7 @@ class Endpoint {
   bool SendPaced(PollContext& context, int budget);
   bool SendRequestsFirst(PollContext& context, int budget);
   void NoteState();
+  void RecordState(ibv_qp_state state);
   uint64_t SeldomDeadlineNs() const;
 
   std::unique_ptr<Congestion> congestion_;  // null: disabled

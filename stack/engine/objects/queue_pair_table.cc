@@ -62,11 +62,11 @@ QueuePairSlot* QueuePairTable::FindOther(Qpn qpn, transport::Counters& counters)
   }
   // Of another worker or process, or nobody's.
   if (slot == nullptr || slot->endpoint == nullptr) {
-    counters.Count(Drop::kUnknownQpn);
+    counters.Count(Drop::kUnknownQpn, qpn);
     return nullptr;
   }
   if (slot->qpn != qpn) {
-    counters.Count(Drop::kStaleQpn);
+    counters.Count(Drop::kStaleQpn, qpn);
     return nullptr;
   }
   return slot;

@@ -3,6 +3,8 @@
 #include <iterator>
 #include <string>
 
+#include "stack/base/probe.h"
+
 namespace pollux::transport {
 
 const char* DropName(Drop drop) {
@@ -67,6 +69,11 @@ const char* DropName(Drop drop) {
       break;
   }
   return "invalid";
+}
+
+void Counters::Count(Drop drop, Qpn qpn) {
+  ++drops[static_cast<size_t>(drop)];
+  probe::PacketDrop(static_cast<uint8_t>(drop), qpn);
 }
 
 void Counters::Visit(absl::FunctionRef<void(std::string_view, uint64_t)> visit) const {

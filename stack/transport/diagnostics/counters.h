@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
+#include "stack/base/types.h"
 
 namespace pollux::transport {
 
@@ -83,7 +84,9 @@ struct Counters {
   std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
 
   uint64_t retransmitted() const { return retransmitted_pkts + retransmitted_responses; }
-  void Count(Drop drop) { ++drops[static_cast<size_t>(drop)]; }
+  // Counts a dropped packet and fires the probe packet_drop. `qpn` is that of the local queue pair,
+  // 0 if it is not known. Out of line and cold, so that the packet path saves no registers for it.
+  [[gnu::cold]] void Count(Drop drop, Qpn qpn = {});
   uint64_t drop(Drop reason) const { return drops[static_cast<size_t>(reason)]; }
 
   // Calls `visit` with the name and value of each counter: the member's name, or "drops/" followed

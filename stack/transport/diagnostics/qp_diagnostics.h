@@ -16,6 +16,8 @@ namespace pollux::transport {
 // Written by the queue pair's own transport, on its worker's core.
 class QpDiagnostics {
  public:
+  explicit QpDiagnostics(Qpn qpn = {}) : qpn_(qpn) {}
+
   const Counters& counters() const { return counters_; }
   const FlightRecorder& recorder() const { return recorder_; }
   // The status with which a work request ended the queue pair; IBV_WC_SUCCESS if none did.
@@ -36,8 +38,8 @@ class QpDiagnostics {
     ++(port.*event);
   }
   void Count(Drop reason, Counters& port) {
-    counters_.Count(reason);
-    port.Count(reason);
+    ++counters_.drops[static_cast<size_t>(reason)];
+    port.Count(reason, qpn_);
   }
 
   // `syndrome` is that of an acknowledgement. The port's packets are counted by Egress.
@@ -97,6 +99,7 @@ class QpDiagnostics {
   alignas(64) uint64_t now_ns_ = 0;
   Counters counters_;
   ibv_wc_status failure_ = IBV_WC_SUCCESS;
+  const Qpn qpn_;
   alignas(64) FlightRecorder recorder_;
 };
 

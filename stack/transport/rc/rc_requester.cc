@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "stack/base/planted_fault.h"
+#include "stack/base/probe.h"
 #include "stack/transport/message/local_operation.h"
 #include "stack/transport/message/outbound_message.h"
 #include "stack/transport/rc/data_request.h"
@@ -401,6 +402,7 @@ void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
     }
     --rnr_left_;
   }
+  probe::Retransmit(qp_->qpn(), psn, probe::RetransmitCause::kRnrNak);
   GoBack(psn);
   rnr_psn_ = psn;
   rnr_until_ns_ = context.now_ns + 1000ull * wire::RnrDelayUs(timer);
@@ -421,6 +423,7 @@ void RcRequester::OnSequenceNak(Psn psn, PollContext& context) {
   const bool charged = missing_charged_ && retry_left_ != qp_->attr.retry_cnt;
   if (!charged && !ChargeRetry(context)) return;
   flight_.OnLoss();
+  probe::Retransmit(qp_->qpn(), psn, probe::RetransmitCause::kSequenceNak);
   GoBack(psn);
 }
 
@@ -525,6 +528,8 @@ void RcRequester::AskForMissing(PollContext& context) {
   if (repairs_due_ || !HasHead() || !Before(una_, answered_end_)) return;
   repairs_due_ = true;
   if (!repairs_.Awaits(una_, una_ + 1)) missing_charged_ = ChargeRetry(context);
+  if (!repairs_due_) return;  // no retry was left
+  probe::Retransmit(qp_->qpn(), una_, probe::RetransmitCause::kMissingResponse);
 }
 
 void RcRequester::Progress(PollContext& context) {
@@ -551,6 +556,7 @@ void RcRequester::Progress(PollContext& context) {
   } else if (una_ == executed_end_ && executed_end_ == probed_psn_ + 1) {
     // The probe's alone: behind the response to a READ, which executes what is before it, una_ is
     // further.
+    probe::Retransmit(qp_->qpn(), una_, probe::RetransmitCause::kTailProbe);
     GoBack(una_);
   } else {
     // A peer that merely did not run answers what was sent before the probe first, one after the
@@ -571,7 +577,9 @@ void RcRequester::OnProbeAnswered(uint64_t now_ns) {
 // answer, and what is lost may have to wait for that: both time-outs go on.
 void RcRequester::ResendUnanswered(PollContext& context) {
   const uint64_t ack_deadline_ns = ack_deadline_ns_;
-  GoBack(Before(una_, executed_end_) ? executed_end_ : una_);
+  const Psn from = Before(una_, executed_end_) ? executed_end_ : una_;
+  probe::Retransmit(qp_->qpn(), from, probe::RetransmitCause::kTailProbe);
+  GoBack(from);
   ack_deadline_ns_ = ack_deadline_ns;
   ArmProbe(context.now_ns);
 }
@@ -632,6 +640,7 @@ void RcRequester::OnDeadline(PollContext& context) {
       if (!Before(una_, asked_until_)) peer_ack_behavior_.OnSilence(context.now_ns);
       diagnostics_->Timer(FlightTimer::kProbe);
       oldest_due_ = true;
+      probe::Retransmit(qp_->qpn(), una_, probe::RetransmitCause::kTailProbe);
       diagnostics_->Count(&Counters::tail_probes, context.counters);
       ArmProbe(context.now_ns);
       qp_->Activate();
@@ -653,6 +662,7 @@ void RcRequester::OnDeadline(PollContext& context) {
     if (context.resolver != nullptr) context.resolver->Suspect(qp_->path.link, context);
     if (ChargeRetry(context)) {
       flight_.OnLoss();
+      probe::Retransmit(qp_->qpn(), una_, probe::RetransmitCause::kAckTimeout);
       GoBack(una_);
     }
   }
