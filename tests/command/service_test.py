@@ -68,6 +68,12 @@ class UnitsTest(CommandTest):
     def test_nfsd_has_time_to_start_with_a_slow_resolver_but_not_for_ever(self):
         self.assertEqual(settings("pollux-nfsd@.service", "TimeoutStartSec"), ["10min"])
 
+    def test_a_reload_is_announced_before_the_signal(self):
+        unit = "pollux-nfsd@.service"
+        self.assertEqual(settings(unit, "NotifyAccess"), ["exec"])
+        self.assertEqual(settings(unit, "ExecReload"),
+                         ["/bin/systemd-notify RELOADING=1", "/bin/kill -HUP $MAINPID"])
+
     def test_options_of_the_units_exist(self):
         for unit in UNITS:
             start = next(line for line in unit.read_text(encoding="utf-8").splitlines()
@@ -167,6 +173,12 @@ class NotifyTest(CommandTest):
         self.assertEqual(self.told(), "STOPPING=1")
         run.wait()
         self.assertEqual(run.process.returncode, 0)
+
+    def test_an_ignored_reload_is_notified_as_done(self):
+        run = self.serve()
+        self.assertEqual(self.told(), "READY=1")
+        run.process.send_signal(signal.SIGHUP)
+        self.assertEqual(self.told(), "READY=1")
 
     def test_heartbeats_are_sent(self):
         run = self.serve(WATCHDOG_USEC=WATCHDOG_US)

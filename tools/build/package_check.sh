@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs packages in a bare Debian 12, uses, upgrades and removes them.
+# Installs packages in a bare Debian 12, uses, upgrades and removes them, and runs their services
+# under a systemd of its own.
 #
 # usage: package_check.sh DIRECTORY
 #
@@ -84,7 +85,7 @@ done
 step "compile rpcgen" "cp -r /usr/share/doc/libpollux-dev/examples /root &&
   make -C /root/examples/rpcgen"
 step "install pollux again" "dpkg -i /root/now/pollux_*.deb"
-# The chroot has no systemd. This is what the scripts of the packages would make it do.
+# The chroot has no systemd yet. This is what the scripts of the packages would make it do.
 step "replace systemctl" "[[ ! -e /usr/bin/systemctl ]] && mkdir -p /run/systemd/system &&
   printf '#!/bin/sh\necho \"\$*\" >>/root/systemctl.log\n' >/usr/bin/systemctl &&
   chmod +x /usr/bin/systemctl"
@@ -100,4 +101,13 @@ left=$(find "$root" -mindepth 1 -xdev -name '*pollux*' ! -path "$root/root/*")
   printf '%s: these files are left:\n%s\n' "$CHECK" "$left" >&2
   exit 1
 }
-echo "$CHECK: passed"
+
+rm -r "$root/usr/bin/systemctl" "$root/run/systemd"
+step "install systemd" "$INSTALL systemd /root/now/*.deb"
+status=0
+"$HERE/systemd_check.sh" "$root" || status=$?
+case $status in
+  0) echo "$CHECK: passed" ;;
+  77) echo "$CHECK: passed, but the services were not tried under systemd" ;;
+  *) exit 1 ;;
+esac

@@ -2,9 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace pollux::tools {
 namespace {
@@ -56,15 +55,33 @@ FileStore::~FileStore() {
 
 absl::StatusOr<int> FileStore::OpenBeneath(const std::string& name, int flags,
                                            unsigned mode) const {
-  open_how how{};
-  how.flags = static_cast<uint64_t>(flags) | O_CLOEXEC;
-  if ((flags & O_PATH) == 0)
-    how.flags |= O_NOCTTY | O_NONBLOCK;  // no waiting for a FIFO's other end
-  how.mode = mode;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  const long fd = syscall(SYS_openat2, root_, name.c_str(), &how, sizeof how);
+  // What follows a NUL is ignored, as by the kernel, which must not see another name than this
+  // check.
+  std::vector<std::string> components = absl::StrSplit(name.c_str(), '/', absl::SkipEmpty());
+  if (name.starts_with('/') || std::ranges::count(components, "..") != 0) {
+    errno = EXDEV;
+    return Failure(name);
+  }
+  if (components.empty()) components.push_back(name);  // for ENOENT
+  // Not by RESOLVE_BENEATH: systemd's DynamicUser= implies RestrictSUIDSGID=, which forbids
+  // openat2(2).
+  int above = root_;
+  const auto close_above = [&] {
+    if (above != root_) close(above);
+  };
+  const absl::Cleanup close_last = close_above;
+  for (size_t i = 0; i + 1 < components.size(); ++i) {
+    const int below =
+        openat(above, components[i].c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (below < 0) return Failure(name);
+    close_above();
+    above = below;
+  }
+  flags |= O_NOFOLLOW | O_CLOEXEC;
+  if ((flags & O_PATH) == 0) flags |= O_NOCTTY | O_NONBLOCK;  // no waiting for a FIFO's other end
+  const int fd = openat(above, components.back().c_str(), flags, mode);
   if (fd < 0) return Failure(name);
-  return static_cast<int>(fd);
+  return fd;
 }
 
 absl::StatusOr<FileStore::Attributes> FileStore::Stat(const std::string& name) const {
@@ -73,6 +90,10 @@ absl::StatusOr<FileStore::Attributes> FileStore::Stat(const std::string& name) c
   const absl::Cleanup close_fd = [fd = *fd] { close(fd); };
   struct stat st;
   if (fstat(*fd, &st) != 0) return Failure(name);
+  if (S_ISLNK(st.st_mode)) {
+    errno = ELOOP;
+    return Failure(name);
+  }
   if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(name, ": not a regular file"));
   }

@@ -15,9 +15,9 @@
 
 namespace pollux::tools {
 
-// Names are single components or relative paths below the root; the kernel resolves them with
-// RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, so that "..", an absolute path or a symbolic link cannot
-// lead out of it. Calls block on the file system. Errors have the code and text of the errno.
+// Names are single components or relative paths below the root. Absolute paths, ".." and symbolic
+// links are refused, so that no name leads out of it. Calls block on the file system. Errors have
+// the code and text of the errno.
 class FileStore {
  public:
   // NotFound or PermissionDenied if `root` is not a readable directory.

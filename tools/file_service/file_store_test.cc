@@ -2,11 +2,19 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstddef>
 #include <cstdlib>
+#include <iterator>
+#include <thread>
 
 namespace pollux::tools {
 namespace {
@@ -88,12 +96,48 @@ TEST_F(FileStoreTest, LookupsCannotLeaveTheRoot) {
   ASSERT_EQ(close(open((outer_ + "/secret").c_str(), O_CREAT | O_WRONLY, 0644)), 0);
   ASSERT_EQ(symlink("../secret", (outer_ + "/root/link").c_str()), 0);
   ASSERT_EQ(symlink("..", (outer_ + "/root/up").c_str()), 0);
-  for (const char* name :
-       {"../secret", "/etc/passwd", "link", "up/secret", "up", "./../secret", ".."}) {
+  for (const char* name : {"../secret", "/etc/passwd", "link", "up/secret", "up", "./../secret",
+                           "..", "", "/", "//"}) {
     EXPECT_FALSE(store_->Stat(name).ok()) << name;
     EXPECT_FALSE(Put(name, "x").ok()) << name;
     EXPECT_FALSE(store_->Create(name).ok()) << name;
   }
+  EXPECT_EQ(store_->Stat("link").status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_FALSE(store_->Stat({"..\0/secret", 10}).ok()) << "a NUL hides no component";
+}
+
+TEST_F(FileStoreTest, PathsLeadThroughDirectories) {
+  ASSERT_EQ(mkdir((outer_ + "/root/dir").c_str(), 0755), 0);
+  ASSERT_EQ(mkdir((outer_ + "/root/dir/inner").c_str(), 0755), 0);
+  ASSERT_TRUE(store_->Create("dir/inner/f").ok());
+  ASSERT_TRUE(Put("./dir//inner/f", "x").ok());
+  EXPECT_EQ(Get("dir/inner/f", 0, 1), "x");
+  EXPECT_FALSE(store_->Stat("dir/../dir").ok());
+  EXPECT_EQ(store_->Create("none/f").code(), absl::StatusCode::kNotFound);
+}
+
+// Makes openat2() fail for this thread, as systemd does for services with DynamicUser=.
+bool ForbidOpenat2() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{.len = std::size(code), .filter = code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(FileStoreTest, ServesWhereSystemdForbidsOpenat2) {
+  std::thread service([this] {
+    ASSERT_TRUE(ForbidOpenat2());
+    ASSERT_TRUE(store_->Create("f").ok());
+    ASSERT_TRUE(Put("f", "hello").ok());
+    EXPECT_EQ(Get("f", 0, 5), "hello");
+    EXPECT_EQ(store_->Stat("f")->size, 5u);
+  });
+  service.join();
 }
 
 TEST_F(FileStoreTest, OnlyRegularFilesAreRead) {

@@ -68,6 +68,7 @@ absl::Status StayUntilInterrupted(Node& node, const ServiceActions& actions) {
       node.log().Write(LogLevel::kWarning, actions.name,
                        "SIGHUP: ignored, since there is no file to read again; to change options, "
                        "restart this service");
+      manager.Reloaded();  // the unit of nfsd announces a reload itself
     } else if (reload) {
       manager.Reloading();
       // The resolver may take longer than the watchdog waits.
