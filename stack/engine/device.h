@@ -37,7 +37,8 @@ struct DeviceOptions {
   // An interface that stays with the kernel (kernel::KernelInterface). The device uses its MAC
   // address, addresses, routes and neighbours, and takes only UDP port 4791 of its packets.
   // Must not be combined with `port`, `mac`, `addresses` or `gateways`. Other processes may use the
-  // interface too (kernel::InterfaceClaims).
+  // interface too (kernel::InterfaceClaims). Packets pass its queueing discipline (tc) only if an
+  // administrator had set one when the device was opened.
   std::string netdev;
   // The name of a tap to create in the kernel, with the MAC address, addresses and gateways of the
   // port. All packets that are not RoCE pass between the port and the kernel, and the kernel

@@ -1,8 +1,10 @@
 // Devices of several workers on the kernel's interfaces. Needs a network namespace of its own.
 #include <gtest/gtest.h>
+#include <rte_mbuf.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <future>
 #include <memory>
 #include <optional>
@@ -109,6 +111,39 @@ TEST_F(DeviceKernelTest, WorkersShareAnInterfaceWithTheKernel) {
   ASSERT_TRUE(Shell("ip neigh add 10.9.0.9 lladdr 02:00:00:00:00:09 dev vport nud reachable"));
   EXPECT_EQ(device_->gid(), Gid::FromIpv4(kOurs));
   EachFinds(kNeighbour);
+}
+
+TEST_F(DeviceKernelTest, PacketsPassAQueueingDisciplineThatAnAdministratorHasSet) {
+  ASSERT_TRUE(Shell("ip addr add 10.9.0.2/24 dev vport"));
+  if (!Shell("tc qdisc add dev vport root tbf rate 1gbit burst 100k latency 10ms")) {
+    GTEST_SKIP() << "needs the command tc and a kernel with tbf";
+  }
+  const auto send_broadcasts = [this] {
+    Worker& worker = device_->worker();
+    std::promise<uint16_t> sent;
+    Actor::Post(worker, [&] {
+      rte_mbuf* frames[10];
+      for (rte_mbuf*& frame : frames) {
+        frame = rte_pktmbuf_alloc(worker.packet_pool());
+        std::memset(rte_pktmbuf_append(frame, 1000), 0xFF, 1000);
+      }
+      sent.set_value(device_->port().queue().Send(frames, 10, 0));
+    });
+    EXPECT_EQ(sent.get_future().get(), 10);
+  };
+  Open({.netdev = "vport"}, 1);
+  send_broadcasts();
+  constexpr char kCounted[] = "tc -s qdisc show dev vport | grep -Eq 'Sent [0-9]{5,} bytes'";
+  EXPECT_TRUE(Eventually([&] { return Shell(kCounted); }));
+  // Those that the kernel gives by itself are bypassed.
+  threads_.clear();
+  device_.reset();
+  ASSERT_TRUE(Shell("tc qdisc replace dev vport root pfifo_fast"));
+  Open({.netdev = "vport"}, 1);
+  send_broadcasts();
+  threads_.clear();
+  device_->Close();
+  EXPECT_FALSE(Shell(kCounted));
 }
 
 TEST_F(DeviceKernelTest, AForwardingDeviceIsAnInterfaceOfTheKernel) {
