@@ -5,8 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iterator>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -30,6 +33,13 @@ bool IsLoopback(const std::string& interface) {
 std::string PacketSocketsOn(const std::string& interface) {
   static std::atomic<unsigned> count{0};
   return absl::StrFormat("net_af_packet%u,iface=%s", count++, interface);
+}
+
+// Whether packets have to pass the queueing discipline (tc) of a kernel's interface. Those that the
+// kernel gives by itself limit nothing and only cost time: DPDK's driver bypasses them by default.
+bool SetByAdministrator(std::string_view qdisc) {
+  constexpr std::string_view kDefaults[] = {"", "noqueue", "mq", "pfifo_fast", "fq_codel"};
+  return std::ranges::find(kDefaults, qdisc) == std::end(kDefaults);
 }
 
 }  // namespace
@@ -59,6 +69,9 @@ absl::StatusOr<std::unique_ptr<Device>> Device::WithWorkers(const DeviceOptions&
   if (options.workers < 1 || options.workers > DeviceOptions::kMaxWorkers) {
     return absl::InvalidArgumentError(absl::StrFormat("%u workers on a port: 1 to %u are possible",
                                                       options.workers, DeviceOptions::kMaxWorkers));
+  }
+  if (options.forwards_all && (options.workers != 1 || options.kernel_path.empty())) {
+    return absl::InvalidArgumentError("a port that forwards all frames needs a tap and one worker");
   }
   std::unique_ptr<Device> device(new Device(options));
   if (absl::Status status = device->ClaimNumbers(); !status.ok()) return status;
@@ -109,12 +122,14 @@ absl::Status Device::MakeInterfaces(ip::InterfaceConfig config) {
     if (!tap.ok()) return tap.status();
     tap_ = *std::move(tap);
   }
-  const std::string& of_kernel = tap_ != nullptr ? options_.kernel_path : options_.netdev;
+  const std::string of_kernel = options_.forwards_all ? ""
+                                : tap_ != nullptr     ? options_.kernel_path
+                                                      : options_.netdev;
   for (const auto& port : worker_ports_) {
     if (port->kernel == nullptr && !of_kernel.empty()) {
       if (absl::Status status = OpenKernelInterface(*port, of_kernel); !status.ok()) return status;
     }
-    config.answers = port->index == 0;
+    config.answers = port->index == 0 && !options_.forwards_all;
     port->interface.emplace(config, port->kernel.get());
   }
   if (interface().gid_table_size() == 0) {
@@ -177,17 +192,24 @@ absl::Status Device::BuildLinkChain(WorkerPort& port) {
     }
     link = &port.steering.emplace(classifier, port.index, link, pool, rings_.get());
   }
-  if (tap_ != nullptr && port.index == 0) {
-    // A VLAN tag more than the IP packet needs: the kernel's VLAN devices may stand on the tap.
-    constexpr uint16_t kEthernetAndTag = 18;
-    auto path = kernel::ExceptionPath::Start(link, tap_->fd(),
-                                             static_cast<uint16_t>(port_->mtu() + kEthernetAndTag),
-                                             options_.start_thread);
+  Worker& worker = *port.worker;
+  // A VLAN tag more than the IP packet needs: the kernel's VLAN devices may stand on the tap.
+  constexpr uint16_t kEthernetAndTag = 18;
+  const auto frame_bytes = static_cast<uint16_t>(port_->mtu() + kEthernetAndTag);
+  if (options_.forwards_all) {
+    link = &port.forwarder.emplace(link, tap_->fd(), pool, frame_bytes);
+    look = [look = std::move(look), tap = tap_.get()]() mutable {
+      const io::LinkState state = look();
+      tap->SetCarrier(state.up);
+      return state;
+    };
+    worker.AddPoller(&port);
+  } else if (tap_ != nullptr && port.index == 0) {
+    auto path = kernel::ExceptionPath::Start(link, tap_->fd(), frame_bytes, options_.start_thread);
     if (!path.ok()) return path.status();
     port.exception_path = *std::move(path);
     link = port.exception_path.get();
   }
-  Worker& worker = *port.worker;
   worker.AddPort(&*port.interface, link, port_->name(), port.steering ? &*port.steering : nullptr);
   worker.WatchLink(std::move(look));
   worker.AddStatsProvider(&port);
@@ -261,6 +283,12 @@ bool Device::WorkerPort::Collect(const StatsQuery& query, Stats* stats) {
       stats->Set("loopback/from_processes", loopback->counters().from_processes);
     }
   }
+  if (forwarder) {
+    stats->Set("tap/to_kernel", forwarder->counters().to_kernel);
+    stats->Set("tap/to_kernel_dropped", forwarder->counters().to_kernel_dropped);
+    stats->Set("tap/from_kernel", forwarder->counters().from_kernel);
+    stats->Set("tap/from_kernel_over_mtu", forwarder->counters().from_kernel_over_mtu);
+  }
   if (!impairment) return true;
   for (const auto& [way, counters] : {std::pair("sent", &impairment->send_counters()),
                                       std::pair("received", &impairment->receive_counters())}) {
@@ -285,6 +313,9 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const DeviceOptions& option
     absl::Status status = device.OpenKernelInterface(*device.worker_ports_[0], options.netdev);
     if (!status.ok()) return status;
     port.devargs = PacketSocketsOn(options.netdev);
+    if (SetByAdministrator(device.worker_ports_[0]->kernel->state().qdisc)) {
+      port.devargs += ",qdisc_bypass=0";
+    }
     port.promiscuous = false;
   }
   port.pools = device.PacketPools();
@@ -356,6 +387,7 @@ void Device::Close() {
   for (const auto& port : worker_ports_) {
     if (port->interface) port->interface->Clear();
     if (port->exception_path != nullptr) port->exception_path->Stop();
+    if (port->forwarder) port->forwarder->Clear();
     if (port->steering) port->steering->Clear();
     if (port->impairment) port->impairment->Clear();
     if (port->loopback) port->loopback->Clear();

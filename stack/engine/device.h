@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "stack/base/stats.h"
 #include "stack/base/types.h"
+#include "stack/engine/loop/poller.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/io/capture/capture.h"
 #include "stack/io/capture/capture_file.h"
@@ -27,6 +28,7 @@
 #include "stack/kernel/interface_claims.h"
 #include "stack/kernel/kernel_interface.h"
 #include "stack/kernel/kernel_tap.h"
+#include "stack/kernel/tap_forwarder.h"
 #include "stack/transport/congestion/dcqcn_parameters.h"
 
 namespace pollux::engine {
@@ -35,12 +37,17 @@ struct DeviceOptions {
   // An interface that stays with the kernel (kernel::KernelInterface). The device uses its MAC
   // address, addresses, routes and neighbours, and takes only UDP port 4791 of its packets.
   // Must not be combined with `port`, `mac`, `addresses` or `gateways`. Other processes may use the
-  // interface too (kernel::InterfaceClaims).
+  // interface too (kernel::InterfaceClaims). Packets pass its queueing discipline (tc) only if an
+  // administrator had set one when the device was opened.
   std::string netdev;
   // The name of a tap to create in the kernel, with the MAC address, addresses and gateways of the
   // port. All packets that are not RoCE pass between the port and the kernel, and the kernel
   // resolves neighbours. Empty: no tap; the port answers ARP, neighbour discovery and ping itself.
   std::string kernel_path;
+  // Whether RoCE packets pass between the port and that tap too, so that programs can share it as
+  // their `netdev`. The device's worker then receives and answers nothing. Needs a kernel path and
+  // exactly one worker.
+  bool forwards_all = false;
   // Starts the thread of the kernel path; null: std::thread does.
   kernel::ExceptionPath::StartThread start_thread = nullptr;
   // DPDK devargs; see io::PortOptions. Ignored by OpenPair().
@@ -141,9 +148,11 @@ class Device {
  private:
   // Everything that belongs to one worker, from the port upwards. Aligned, so that no two cores
   // write to one cache line.
-  struct alignas(64) WorkerPort final : StatsProvider {
+  struct alignas(64) WorkerPort final : StatsProvider, Poller {
     WorkerPort(Device* owner, uint32_t number) : device(owner), index(number) {}
     bool Collect(const StatsQuery& query, Stats* stats) override;
+    // Only with `forwarder`: makes the worker's turn count as one with work.
+    bool Poll(uint64_t /*now_ns*/) override { return forwarder->moved(); }
 
     Device* device;
     uint32_t index;
@@ -154,6 +163,7 @@ class Device {
     std::optional<io::Impairment> impairment;
     std::optional<io::Steering> steering;
     std::unique_ptr<kernel::ExceptionPath> exception_path;
+    std::optional<kernel::TapForwarder> forwarder;  // instead of the exception path
     std::unique_ptr<Worker> worker;
   };
 

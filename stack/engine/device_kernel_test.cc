@@ -1,14 +1,20 @@
 // Devices of several workers on the kernel's interfaces. Needs a network namespace of its own.
 #include <gtest/gtest.h>
+#include <rte_mbuf.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "stack/base/eventually_for_test.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/polling/progress_thread.h"
@@ -43,13 +49,13 @@ class DeviceKernelTest : public ::testing::Test {
     device_.reset();
     (void)Shell("ip link del vkern 2>/dev/null");
   }
-  void Open(DeviceOptions options) {
-    options.workers = kWorkers;
+  void Open(DeviceOptions options, uint32_t workers = kWorkers) {
+    options.workers = workers;
     auto opened = Device::Open(options);
     ASSERT_TRUE(opened.ok()) << opened.status();
     device_ = *std::move(opened);
-    ASSERT_EQ(device_->port().queues(), kWorkers);
-    for (uint32_t i = 0; i < kWorkers; ++i) {
+    ASSERT_EQ(device_->port().queues(), workers);
+    for (uint32_t i = 0; i < workers; ++i) {
       Worker* worker = &device_->worker(i);
       auto thread =
           ProgressThread::Start({}, [worker](uint64_t now_ns) { return worker->Poll(now_ns); });
@@ -105,6 +111,82 @@ TEST_F(DeviceKernelTest, WorkersShareAnInterfaceWithTheKernel) {
   ASSERT_TRUE(Shell("ip neigh add 10.9.0.9 lladdr 02:00:00:00:00:09 dev vport nud reachable"));
   EXPECT_EQ(device_->gid(), Gid::FromIpv4(kOurs));
   EachFinds(kNeighbour);
+}
+
+TEST_F(DeviceKernelTest, PacketsPassAQueueingDisciplineThatAnAdministratorHasSet) {
+  ASSERT_TRUE(Shell("ip addr add 10.9.0.2/24 dev vport"));
+  if (!Shell("tc qdisc add dev vport root tbf rate 1gbit burst 100k latency 10ms")) {
+    GTEST_SKIP() << "needs the command tc and a kernel with tbf";
+  }
+  const auto send_broadcasts = [this] {
+    Worker& worker = device_->worker();
+    std::promise<uint16_t> sent;
+    Actor::Post(worker, [&] {
+      rte_mbuf* frames[10];
+      for (rte_mbuf*& frame : frames) {
+        frame = rte_pktmbuf_alloc(worker.packet_pool());
+        std::memset(rte_pktmbuf_append(frame, 1000), 0xFF, 1000);
+      }
+      sent.set_value(device_->port().queue().Send(frames, 10, 0));
+    });
+    EXPECT_EQ(sent.get_future().get(), 10);
+  };
+  Open({.netdev = "vport"}, 1);
+  send_broadcasts();
+  constexpr char kCounted[] = "tc -s qdisc show dev vport | grep -Eq 'Sent [0-9]{5,} bytes'";
+  EXPECT_TRUE(Eventually([&] { return Shell(kCounted); }));
+  // Those that the kernel gives by itself are bypassed.
+  threads_.clear();
+  device_.reset();
+  ASSERT_TRUE(Shell("tc qdisc replace dev vport root pfifo_fast"));
+  Open({.netdev = "vport"}, 1);
+  send_broadcasts();
+  threads_.clear();
+  device_->Close();
+  EXPECT_FALSE(Shell(kCounted));
+}
+
+TEST_F(DeviceKernelTest, AForwardingDeviceIsAnInterfaceOfTheKernel) {
+  DeviceOptions options{.kernel_path = "vtap",
+                        .forwards_all = true,
+                        .port = "net_af_packet0,iface=vport",
+                        .addresses = {InterfaceAddress::Ipv4(kOurs, 24)}};
+  EXPECT_EQ(Device::Open({.forwards_all = true, .port = options.port}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  Open(options, 1);
+  EXPECT_TRUE(Shell("ip addr show vtap | grep -q 10.9.0.2/24"));
+  // The kernel looks for a host that does not exist, on either interface.
+  EXPECT_FALSE(Shell("ping -n -c 1 -W 1 -I vkern 10.9.0.9"));
+  EXPECT_FALSE(Shell("ping -n -c 1 -W 1 -I vtap 10.9.0.9"));
+  const auto counter = [this](const char* name) {
+    Worker& worker = device_->worker();
+    std::promise<Stats> told;
+    Actor::Post(worker, [&] {
+      Stats stats;
+      EXPECT_TRUE(worker.Collect({.topic = "port", .object = {}}, &stats));
+      told.set_value(std::move(stats));
+    });
+    const Stats stats = told.get_future().get();
+    for (const auto& [known, value] : stats.fields()) {
+      if (known == name) return std::get<uint64_t>(value);
+    }
+    return uint64_t{0};
+  };
+  EXPECT_TRUE(Eventually([&] { return counter("tap/to_kernel") > 0; }));
+  EXPECT_TRUE(Eventually([&] { return counter("tap/from_kernel") > 0; }));
+  threads_.clear();
+  EXPECT_EQ(device_->interface().counters().arp_requests_sent, 0u);
+  EXPECT_EQ(device_->interface().counters().arp_replies_sent, 0u);
+}
+
+TEST_F(DeviceKernelTest, TheInterfaceOfAForwardingDeviceHasTheCarrierOfItsPort) {
+  Open({.kernel_path = "vtap", .forwards_all = true, .port = "net_af_packet0,iface=vport"}, 1);
+  const auto has_carrier = [] { return Shell("ip link show vtap | grep -q LOWER_UP"); };
+  EXPECT_TRUE(Eventually(has_carrier));
+  ASSERT_TRUE(Shell("ip link set vkern down"));
+  EXPECT_TRUE(Eventually([&] { return !has_carrier(); }));
+  ASSERT_TRUE(Shell("ip link set vkern up"));
+  EXPECT_TRUE(Eventually(has_carrier));
 }
 
 }  // namespace

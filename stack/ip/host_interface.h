@@ -4,6 +4,7 @@
 #define POLLUX_STACK_IP_HOST_INTERFACE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +22,7 @@ struct KernelState {
   bool up = false;
   std::vector<InterfaceAddress> addresses;  // link-local ones first, as in Linux's GID tables
   std::vector<Route> routes;
+  std::string qdisc;  // the kind of its root queueing discipline
   friend bool operator==(const KernelState&, const KernelState&) = default;
 };
 

@@ -64,14 +64,16 @@ class ExceptionPath : public io::Link {
   static constexpr uint64_t kIdleSleepNs = 1'000'000;
   static constexpr int kBusyRounds = 64;  // rounds without a frame until it is idle
 
-  ExceptionPath(io::Link* port, int tap) : port_(port), tap_(tap) {}
+  ExceptionPath(io::Link* port, int tap, uint16_t frame_bytes)
+      : port_(port), tap_(tap), frame_bytes_(frame_bytes) {}
   void Run();
-  bool WriteToTap();
-  bool ReadFromTap();
+  bool PassToTap();
+  bool PassFromTap();
   void PassFromKernel(uint64_t now_ns);
 
   io::Link* port_;
   int tap_;
+  uint16_t frame_bytes_;
   rte_mempool* pool_ = nullptr;  // for frames from the kernel
   rte_ring* to_kernel_ = nullptr;
   rte_ring* from_kernel_ = nullptr;

@@ -76,6 +76,9 @@ void TakeLink(const nlmsghdr& message, uint32_t index, ip::KernelState* state) {
   state->up = (link->ifi_flags & IFF_UP) != 0;
   Attributes<ifinfomsg>(message, [&](uint16_t type, Value value) {
     if (type == IFLA_ADDRESS) state->mac = ToMac(value).value_or(state->mac);
+    if (type == IFLA_QDISC) {
+      state->qdisc.assign(value.begin(), std::find(value.begin(), value.end(), 0));
+    }
     if (type == IFLA_MTU) {
       state->mtu = static_cast<uint16_t>(std::min<uint32_t>(ToU32(value), UINT16_MAX));
     }

@@ -74,6 +74,7 @@ TEST_F(KernelInterfaceTest, ReadsAddressesAndRoutes) {
   const ip::KernelState& state = kernel->state();
   EXPECT_TRUE(state.up);
   EXPECT_EQ(state.mtu, 4400);
+  EXPECT_EQ(state.qdisc, "noqueue");
   EXPECT_EQ(state.mac, (MacAddress{2, 0, 0, 0, 0, 5}));
   const auto has = [&](const InterfaceAddress& own) {
     return std::count(state.addresses.begin(), state.addresses.end(), own) == 1;

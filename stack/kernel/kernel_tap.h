@@ -11,6 +11,9 @@
 #include "absl/status/statusor.h"
 #include "stack/ip/interface.h"
 
+struct rte_mbuf;
+struct rte_mempool;
+
 namespace pollux::kernel {
 
 class KernelTap {
@@ -28,6 +31,8 @@ class KernelTap {
   // Returns Unavailable if the interface no longer exists. Makes a system call: for a control
   // thread, at any time.
   absl::Status CheckInterface() const;
+  // Gives the interface the state of the port's link. Makes a system call.
+  void SetCarrier(bool up) const;
 
   // Transfers whole Ethernet frames; non-blocking.
   int fd() const { return fd_; }
@@ -39,6 +44,17 @@ class KernelTap {
   std::string name_;
   int fd_;
 };
+
+// Both make a system call per frame on `tap` (KernelTap::fd) and do not block.
+//
+// Writes the frames and frees them. Returns how many the kernel took: it refuses those that arrive
+// while the interface is down. Frames in several segments are not written.
+uint16_t WriteToTap(int tap, rte_mbuf** frames, uint16_t count);
+// Reads up to `capacity` frames into buffers of `pool`; the caller then owns them. Drops frames
+// longer than `frame_bytes`, which the kernel sends if its interface's MTU was raised, and adds
+// their number to `too_long`. Frames for which the pool has no buffer wait in the tap.
+uint16_t ReadFromTap(int tap, rte_mempool* pool, uint16_t frame_bytes, rte_mbuf** frames,
+                     uint16_t capacity, uint64_t* too_long);
 
 }  // namespace pollux::kernel
 

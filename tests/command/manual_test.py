@@ -11,7 +11,7 @@ import unittest
 from tests.command.harness import POLLUX
 
 PAGES = pathlib.Path("tools/pollux")
-SERVICES = ("nfsd", "serve")
+SERVICES = ("nfsd", "port", "serve")
 # Wider than the longest paragraph, so that no line is broken.
 ONE_LINE = 20000
 

@@ -30,7 +30,7 @@ class UnitsTest(CommandTest):
     def units(self):
         """Yields an instance of each unit, with this build's command."""
         self.assertEqual([unit.name for unit in UNITS],
-                         ["pollux-nfsd@.service", "pollux-serve@.service"])
+                         ["pollux-nfsd@.service", "pollux-port@.service", "pollux-serve@.service"])
         for unit in UNITS:
             text = unit.read_text(encoding="utf-8")
             self.assertIn("=/usr/bin/pollux ", text)
@@ -50,9 +50,14 @@ class UnitsTest(CommandTest):
             self.assertRegex(said, r"exposure level for \S+: [0-4]\.\d (OK|SAFE)")
 
     def test_units_start_after_file_systems_are_mounted(self):
-        for unit in UNITS:
-            after = " ".join(settings(unit.name, "After")).split()
+        for unit in ("pollux-nfsd@.service", "pollux-serve@.service"):
+            after = " ".join(settings(unit, "After")).split()
             self.assertLessEqual({"local-fs.target", "remote-fs.target"}, set(after), unit)
+
+    def test_the_port_is_part_of_the_network_for_which_the_others_wait(self):
+        self.assertEqual(settings("pollux-port@.service", "Before"), ["network.target"])
+        for unit in ("pollux-nfsd@.service", "pollux-serve@.service"):
+            self.assertIn("network-online.target", " ".join(settings(unit, "After")).split())
 
     def test_nfsd_sees_the_directories_of_the_host(self):
         for name in ("DynamicUser", "InaccessiblePaths", "PrivateDevices", "PrivateTmp",

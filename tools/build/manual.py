@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 # Commands that administrators run as services.
-SERVICES = ("nfsd", "serve")
+SERVICES = ("nfsd", "port", "serve")
 BASH, ZSH = "pollux.bash", "_pollux"
 OPERAND = re.compile(r"[^\s\[\]|.]*[A-Z]{2,}\S*")
 

@@ -89,7 +89,7 @@ step "install pollux again" "dpkg -i /root/now/pollux_*.deb"
 step "replace systemctl" "[[ ! -e /usr/bin/systemctl ]] && mkdir -p /run/systemd/system &&
   printf '#!/bin/sh\necho \"\$*\" >>/root/systemctl.log\n' >/usr/bin/systemctl &&
   chmod +x /usr/bin/systemctl"
-readonly INSTANCES="pollux-nfsd@*.service pollux-serve@*.service"
+readonly INSTANCES="pollux-nfsd@*.service pollux-port@*.service pollux-serve@*.service"
 step "upgrade packages" "$INSTALL /root/later/*.deb"
 step "grep -qxF 'try-restart $INSTANCES' /root/systemctl.log"
 step "dpkg -s pollux | grep '^Version: $DEBIAN_VERSION.1$'"

@@ -108,33 +108,21 @@ void DeclareWireOptions(Options& options, PortOptions* port) {
                  [port](const std::string& text) { return ParseFilePrefix(text, port); });
 }
 
-void DeclarePortOptions(Options& options, PortOptions* port) {
+void DeclareOwnPortOptions(Options& options, PortOptions* port) {
   options.Text("port", "DEVARGS",
                "the port, as DPDK devargs: net_tap0,iface=plx0\n"
                "net_af_packet0,iface=veth1  net_memif0,role=server,socket=PATH\n"
                "or a PCI address: 0000:03:00.0",
                &port->device.port);
-  options.Text("netdev", "IFACE",
-               "share an interface with the kernel and with other programs\n"
-               "of Pollux, instead of --port and --address: uses the\n"
-               "kernel's addresses, routes and neighbours, and takes only\n"
-               "UDP port 4791 from it",
-               &port->device.netdev);
   options.Parsed("address", "ADDR/LEN",
                  "IP address of the port, such as 192.0.2.1/24,\n"
                  "2001:db8::1/64 or 192.0.2.1/24,vlan=100; repeatable. The\n"
                  "link-local address that follows from the MAC is added",
                  [port](const std::string& text) { return ParseAddress(text, port); });
-  options.Number("vlan", "802.1Q VLAN of addresses without vlan=", 1, kMaxVlan, &port->vlan);
   options.Parsed(
       "gateway", "ADDR",
       "next hop for destinations outside the port's subnets; once\nfor IPv4 and once for IPv6",
       [port](const std::string& text) { return ParseGateway(text, port); });
-  options.Text("kernel-path", "IFACE",
-               "create an interface in the kernel with the port's MAC and\n"
-               "addresses; it receives and sends everything that is not\n"
-               "RoCE (ping, ssh, rpcbind)",
-               &port->device.kernel_path);
   options.Number("mtu",
                  "MTU of the network. Default: the MTU of the port; a PCI NIC\n"
                  "usually has 1500. Path MTU 4096 needs 4192",
@@ -143,20 +131,36 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                  [port](const std::string& text) { return ParseMac(text, port); });
   options.Parsed("core", "N", "CPU on which the worker polls (any)",
                  [port](const std::string& text) { return ParseCore(text, port); });
-  options.Parsed("cores", "LIST",
-                 "several CPUs, with one worker and a part of the\n"
-                 "connections on each, such as 2-5 or 0,2; only for\n"
-                 "commands that support it",
-                 [port](const std::string& text) { return ParseCores(text, port); });
   options.Parsed("idle", "spin|yield|sleep",
                  "what a worker without work does. spin: keeps polling, for\n"
                  "a CPU of its own; yield: lets other threads run; sleep:\n"
                  "uses almost no CPU, but packets wait up to 5 ms (yield)",
                  [port](const std::string& text) { return ParseIdle(text, port); });
-  options.Number("queue-pairs", "most queue pairs per worker (16381; `pollux run --netdev`:\n2045)",
-                 1, engine::DeviceOptions().queue_pairs, &port->queue_pairs);
   options.Number("yield-after", "turns without work before it yields or\nsleeps; 0: never (256)", 0,
                  1u << 30, &port->yield_after);
+}
+
+void DeclarePortOptions(Options& options, PortOptions* port) {
+  options.Text("netdev", "IFACE",
+               "share an interface with the kernel and with other programs\n"
+               "of Pollux, instead of --port and --address: uses the\n"
+               "kernel's addresses, routes and neighbours, and takes only\n"
+               "UDP port 4791 from it",
+               &port->device.netdev);
+  DeclareOwnPortOptions(options, port);
+  options.Number("vlan", "802.1Q VLAN of addresses without vlan=", 1, kMaxVlan, &port->vlan);
+  options.Text("kernel-path", "IFACE",
+               "create an interface in the kernel with the port's MAC and\n"
+               "addresses; it receives and sends everything that is not\n"
+               "RoCE (ping, ssh, rpcbind)",
+               &port->device.kernel_path);
+  options.Parsed("cores", "LIST",
+                 "several CPUs, with one worker and a part of the\n"
+                 "connections on each, such as 2-5 or 0,2; only for\n"
+                 "commands that support it",
+                 [port](const std::string& text) { return ParseCores(text, port); });
+  options.Number("queue-pairs", "most queue pairs per worker (16381; `pollux run --netdev`:\n2045)",
+                 1, engine::DeviceOptions().queue_pairs, &port->queue_pairs);
   options.Switch("recorder",
                  "also log the last packets, timers and states of each\n"
                  "connection that fails",
@@ -226,7 +230,7 @@ absl::Status CheckPortOptions(const PortOptions& port) {
     return absl::InvalidArgumentError(
         "which port? give --port DEVARGS, such as --port net_tap0,iface=plx0, or --netdev IFACE");
   }
-  if (port.device.addresses.empty()) {
+  if (port.device.addresses.empty() && !port.device.forwards_all) {
     return absl::InvalidArgumentError(
         "which address? give --address ADDR/LEN, such as --address 192.0.2.1/24");
   }

@@ -36,10 +36,12 @@ struct PortOptions {
   engine::DeviceOptions Device() const;
 };
 
-// Declares --port, --netdev, --kernel-path, --address, --vlan, --gateway, --mac, --core, --cores,
-// --idle, --queue-pairs, --yield-after, --recorder, --dcqcn, --dcqcn-parameters, and those of
-// DeclareWireOptions().
+// Declares --netdev, --vlan, --kernel-path, --cores, --queue-pairs, --recorder, --dcqcn,
+// --dcqcn-parameters, and those of DeclareOwnPortOptions() and DeclareWireOptions().
 void DeclarePortOptions(Options& options, PortOptions* port);
+// Declares --port, --address, --gateway, --mtu, --mac, --core, --idle and --yield-after, for a
+// command that has a port but no connections.
+void DeclareOwnPortOptions(Options& options, PortOptions* port);
 // Declares only --impair, --capture, --memory and --file-prefix, for a command that has its own
 // ports.
 void DeclareWireOptions(Options& options, PortOptions* port);

@@ -16,6 +16,7 @@ int DecodeCommand(int argc, char** argv);
 int NfsCommand(int argc, char** argv);
 int NfsdCommand(int argc, char** argv);
 int RunCommand(int argc, char** argv);
+int PortCommand(int argc, char** argv);
 int StatCommand(int argc, char** argv);
 int ConnectionsCommand(int argc, char** argv);
 int LocksCommand(int argc, char** argv);

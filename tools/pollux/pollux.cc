@@ -29,6 +29,8 @@ constexpr struct {
     {{"bench", "measure calls and transfers against a server"}, pollux::tools::BenchCommand},
     {{"run", "run a program made for libibverbs and librdmacm on a port"},
      pollux::tools::RunCommand},
+    {{"port", "create an interface on a port, so that programs can share the port"},
+     pollux::tools::PortCommand},
     {{"stat", "show counters of the Pollux processes on this host"}, pollux::tools::StatCommand},
     {{"connections", "show connections of the Pollux processes on this host"},
      pollux::tools::ConnectionsCommand},
