@@ -110,7 +110,7 @@ bool Worker::Poll(uint64_t now_ns, AckAction acks) {
   for (auto& port : ports_) {
     if (port->interface->TakeNewDeadline()) [[unlikely]]
       ArmInterface(*port);
-    if (!port->egress.empty()) port->egress.Flush(now_ns_);
+    if (!port->egress.empty()) port->egress.FlushAtEndOfTurn(now_ns_);
   }
   busy_ = worked;
   if (worked) ++core_counters_.busy_polls;
