@@ -2,6 +2,8 @@
 #ifndef POLLUX_STACK_BASE_WAKEUP_H_
 #define POLLUX_STACK_BASE_WAKEUP_H_
 
+#include <cstdint>
+
 namespace pollux {
 
 // A sleeping poller is not polled. Code that gives it work must wake it. A poller goes to sleep
@@ -24,21 +26,38 @@ class Wakeup {
   }
   Wakeup(const Wakeup&) = delete;
   Wakeup& operator=(const Wakeup&) = delete;
-  void JoinWhole(Wakeup* whole) {
+  // `bit`: a single bit, which parts() of the whole shows while this part is awake.
+  void JoinWhole(Wakeup* whole, uint64_t bit = 1) {
     whole_ = whole;
-    if (awake_) whole->Wake();
+    bit_ = bit;
+    if (awake()) whole->WakePart(bit);
   }
   void LeaveWhole() { whole_ = nullptr; }
 
-  bool awake() const { return awake_; }
+  bool awake() const { return parts_ != 0; }
   void Wake() {
-    for (Wakeup* at = this; at != nullptr && !at->awake_; at = at->whole_) at->awake_ = true;
+    if (!awake()) WakePart(1);
   }
-  void Sleep() { awake_ = false; }
+  void Sleep() { parts_ = 0; }
+
+  // For a whole that distinguishes its parts: the bits of those that have woken since it last slept
+  // or called SleepPart().
+  uint64_t parts() const { return parts_; }
+  void WakePart(uint64_t bit) {
+    for (Wakeup* at = this;;) {
+      const bool was_awake = at->awake();
+      at->parts_ |= bit;
+      if (was_awake || at->whole_ == nullptr) return;
+      bit = at->bit_;
+      at = at->whole_;
+    }
+  }
+  void SleepPart(uint64_t bit) { parts_ &= ~bit; }
 
  private:
-  bool awake_ = true;
+  uint64_t parts_ = 1;
   Wakeup* whole_;
+  uint64_t bit_ = 1;  // in the whole
 };
 
 }  // namespace pollux

@@ -95,6 +95,37 @@ constexpr Windows MakeWindows(const std::array<uint8_t, kBytes>& header_mask) {
 constexpr Windows kWindowsIpv4 = MakeWindows(kMaskIpv4);
 constexpr Windows kWindowsIpv6 = MakeWindows(kMaskIpv6);
 
+// Folds the last `blocks` blocks before `end` into `sum`. Without a loop for those of short packets,
+// in which it would be a third of the instructions.
+__attribute__((POLLUX_TARGET_128, always_inline)) inline __m128i FoldFew(__m128i sum,
+                                                                         const uint8_t* end,
+                                                                         size_t blocks) {
+  for (; blocks > 6; --blocks) sum = fold::Fold(sum, LoadBlock(end - blocks * kBlock));
+  switch (blocks) {
+    case 6:
+      sum = fold::Fold(sum, LoadBlock(end - 6 * kBlock));
+      [[fallthrough]];
+    case 5:
+      sum = fold::Fold(sum, LoadBlock(end - 5 * kBlock));
+      [[fallthrough]];
+    case 4:
+      sum = fold::Fold(sum, LoadBlock(end - 4 * kBlock));
+      [[fallthrough]];
+    case 3:
+      sum = fold::Fold(sum, LoadBlock(end - 3 * kBlock));
+      [[fallthrough]];
+    case 2:
+      sum = fold::Fold(sum, LoadBlock(end - 2 * kBlock));
+      [[fallthrough]];
+    case 1:
+      sum = fold::Fold(sum, LoadBlock(end - kBlock));
+      break;
+    default:
+      break;
+  }
+  return sum;
+}
+
 // `fold_blocks`: what takes the blocks behind the headers; null: this does it itself.
 template <size_t kHeaderBytes>
 __attribute__((POLLUX_TARGET_128, always_inline)) inline uint32_t FoldPacket(
@@ -121,7 +152,7 @@ __attribute__((POLLUX_TARGET_128, always_inline)) inline uint32_t FoldPacket(
   if (fold_blocks != nullptr) {
     if (end <= bytes) sum = fold_blocks(sum, before + end, (bytes - end) / kBlock + 1);
   } else {
-    for (; end <= bytes; end += kBlock) sum = fold::Fold(sum, LoadBlock(before + end));
+    sum = FoldFew(sum, l3 + bytes, (bytes + kBlock - end) / kBlock);
   }
   return fold::Reduce(sum);
 }

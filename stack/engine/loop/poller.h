@@ -3,10 +3,10 @@
 #define POLLUX_STACK_ENGINE_LOOP_POLLER_H_
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "stack/base/wakeup.h"
@@ -33,9 +33,10 @@ class Poller {
 // The pollers of one worker, in the order in which they were added.
 class PollerList {
  public:
+  PollerList() { wakeup_.Sleep(); }
   void Add(Poller* poller) {
     pollers_.push_back(poller);
-    poller->wakeup_.JoinWhole(&wakeup_);
+    poller->wakeup_.JoinWhole(&wakeup_, BitOf(pollers_.size() - 1));
   }
   void Remove(Poller* poller) {
     std::replace(pollers_.begin(), pollers_.end(), poller, static_cast<Poller*>(nullptr));
@@ -46,43 +47,61 @@ class PollerList {
   // Returns whether any poller did work.
   [[gnu::always_inline]] bool Run(uint64_t now_ns) {
     if (wakeup_.awake()) return RunAwake(now_ns);
-    assert(IsQuiet(now_ns) && "a poller that is asleep has work");
+    assert(AreQuiet(0, pollers_.size(), now_ns));
     return false;
   }
 
  private:
+  // The pollers from this one on share a bit.
+  static constexpr size_t kLastBit = 63;
+  static uint64_t BitOf(size_t i) { return uint64_t{1} << std::min(i, kLastBit); }
+
   // By index, because pollers add and remove pollers.
   bool RunAwake(uint64_t now_ns) {
-    wakeup_.Sleep();
     bool worked = false;
-    bool is_one_awake = false;
-    for (size_t i = FirstAwake(0, now_ns); i < pollers_.size(); i = FirstAwake(i + 1, now_ns)) {
-      worked |= pollers_[i]->Poll(now_ns);
-      const Poller* const poller = pollers_[i];  // it may have removed itself
-      is_one_awake |= poller != nullptr && poller->wakeup_.awake();
+    [[maybe_unused]] size_t done = 0;
+    uint64_t rest = ~uint64_t{0};
+    while ((wakeup_.parts() & rest) != 0) {
+      const auto i = static_cast<size_t>(std::countr_zero(wakeup_.parts() & rest));
+      assert(AreQuiet(done, i, now_ns));
+      done = i + 1;
+      rest = ~uint64_t{1} << i;
+      wakeup_.SleepPart(BitOf(i));
+      worked |= RunOne(i, now_ns);
+      if (i == kLastBit) [[unlikely]]
+        for (; done < pollers_.size(); ++done) worked |= RunOne(done, now_ns);
     }
-    if (std::exchange(removed_, false)) std::erase(pollers_, nullptr);
-    if (is_one_awake) wakeup_.Wake();
+    assert(AreQuiet(done, pollers_.size(), now_ns));
+    if (removed_) [[unlikely]]
+      EraseRemoved();
     return worked;
   }
-  // The index of the first poller at or after `i` that is awake; pollers_.size() if there is none.
-  [[gnu::always_inline]] size_t FirstAwake(size_t i, [[maybe_unused]] uint64_t now_ns) const {
-    Poller* const* const pollers = pollers_.data();
-    const size_t count = pollers_.size();
-    for (; i < count; ++i) {
-      if (pollers[i] == nullptr) continue;
-      if (pollers[i]->wakeup_.awake()) break;
-      assert(!pollers[i]->Poll(now_ns) && "a poller that is asleep has work");
-    }
-    return i;
+  [[gnu::always_inline]] bool RunOne(size_t i, uint64_t now_ns) {
+    if (pollers_[i] == nullptr || !pollers_[i]->wakeup_.awake()) [[unlikely]]
+      return false;
+    const bool worked = pollers_[i]->Poll(now_ns);
+    const Poller* const poller = pollers_[i];  // it may have removed itself
+    if (poller != nullptr && poller->wakeup_.awake()) wakeup_.WakePart(BitOf(i));
+    return worked;
   }
-  // For assertions: polls the sleeping pollers, which must find nothing to do.
-  bool IsQuiet(uint64_t now_ns) {
-    return std::ranges::none_of(
-        pollers_, [now_ns](Poller* poller) { return poller != nullptr && poller->Poll(now_ns); });
+  [[gnu::noinline]] void EraseRemoved() {
+    removed_ = false;
+    std::erase(pollers_, nullptr);
+    wakeup_.Sleep();
+    for (size_t i = 0; i < pollers_.size(); ++i) {
+      pollers_[i]->wakeup_.JoinWhole(&wakeup_, BitOf(i));
+    }
+  }
+  // For assertions: polls the sleeping pollers from `i` to `end`, which must find nothing to do.
+  bool AreQuiet(size_t i, size_t end, uint64_t now_ns) {
+    for (; i < end; ++i) {
+      Poller* const poller = pollers_[i];
+      if (poller != nullptr && !poller->wakeup_.awake() && poller->Poll(now_ns)) return false;
+    }
+    return true;
   }
 
-  Wakeup wakeup_;                 // awake if the wakeup of any poller is
+  Wakeup wakeup_;                 // its parts are the pollers
   std::vector<Poller*> pollers_;  // null: removed, to be erased after the round
   bool removed_ = false;
 };

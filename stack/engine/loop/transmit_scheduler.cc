@@ -37,26 +37,34 @@ bool TransmitScheduler::Transmit(Worker& worker) {
       });
     }
     Worker::Port& port = worker.PortOf(*active_.front());
-    if (port.egress.room() == 0) port.egress.Flush(worker.now_ns_);
-    if (port.egress.room() == 0) {
-      if (worker.ports_.size() == 1) break;
-      active_.Push(active_.Pop());
-      continue;
+    if (port.egress.room() == 0) [[unlikely]] {
+      port.egress.Flush(worker.now_ns_);
+      if (port.egress.room() == 0) {
+        if (worker.ports_.size() == 1) break;
+        active_.Push(active_.Pop());
+        continue;
+      }
     }
     const uint64_t sent = port.counters.sent_pkts;
     const uint16_t room = port.egress.room();
     verbs::QueuePair* qp = active_.Pop();
     port.egress.BeginTurn(kBytes);
     const bool more = Endpoint::Of(qp)->Transmit(worker.Context(port), kPackets);
-    if (more) active_.Push(qp);
     worker.AfterCall(worker.SlotOf(*qp));
+    if (!more) {
+      worked = true;
+      if (active_.empty()) [[likely]]
+        break;
+    } else {
+      active_.Push(qp);
+    }
     const int pushed = static_cast<int>(port.counters.sent_pkts - sent) + room - port.egress.room();
     // Who could not send although it has more counts as if it had: there may be no buffers.
     packets += pushed == 0 && more ? kPackets : pushed;
     // The peer works on them while the next are made.
     if (port.egress.TurnIsOver()) port.egress.Flush(worker.now_ns_);
     // One that could not send although it has more waits for buffers: that is idling.
-    worked |= !more || pushed > 0;
+    worked |= pushed > 0;
   }
   return worked;
 }

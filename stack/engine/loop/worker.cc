@@ -110,7 +110,7 @@ bool Worker::Poll(uint64_t now_ns, AckAction acks) {
   for (auto& port : ports_) {
     if (port->interface->TakeNewDeadline()) [[unlikely]]
       ArmInterface(*port);
-    if (!port->egress.empty()) port->egress.Flush(now_ns_);
+    if (!port->egress.empty()) port->egress.FlushAtEndOfTurn(now_ns_);
   }
   busy_ = worked;
   if (worked) ++core_counters_.busy_polls;
@@ -126,19 +126,16 @@ bool Worker::Poll(uint64_t now_ns, AckAction acks) {
 
 void Worker::TakeBurst(Port& port, uint16_t count) {
   rte_mbuf** const frames = frames_.data();
-  // The first two lines of the whole burst, which is all of short packets, come in while its first
-  // frames are worked on.
-  for (uint16_t i = 0; i < count; ++i) {
-    rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
-    rte_prefetch0(rte_pktmbuf_mtod_offset(frames[i], void*, RTE_CACHE_LINE_SIZE));
-  }
   port.counters.rcvd_pkts += count;
+  if (count == 1) {
+    const Qpn before = arrivals_[0].dest_qpn;
+    Prepare(frames[0], &arrivals_[0]);
+    // One that follows one to the same queue pair finds it warm.
+    if (arrivals_[0].dest_qpn != before) Prefetch(0);
+  } else {
+    LookAhead(count);
+  }
   transport::PollContext& context = Context(port);
-  const Qpn before = arrivals_[0].dest_qpn;
-  for (uint16_t i = 0; i < count; ++i) Prepare(frames[i], &arrivals_[i]);
-  // One that follows one to the same queue pair finds it warm.
-  const bool warm = count == 1 && arrivals_[0].dest_qpn == before;
-  for (uint16_t i = 0; !warm && i < count && i < kPrefetchAhead; ++i) Prefetch(i);
   bool all_done = true;
   Burst burst{.address_version = AddressVersion(port)};
   for (uint16_t i = 0; i < count; ++i) {
@@ -149,9 +146,30 @@ void Worker::TakeBurst(Port& port, uint16_t count) {
       all_done = false;
     }
   }
-  if (!all_done) [[unlikely]]
-    count = static_cast<uint16_t>(std::remove(frames, frames + count, nullptr) - frames);
   if (burst.called != nullptr) AfterCall(*burst.called);
+  if (!all_done || port.steering != nullptr) [[unlikely]] {
+    FreeTaken(port, count);
+  } else {
+    io::FreeMbufs(frames, count);
+  }
+}
+
+// The first two lines of the whole burst, which is all of short packets, come in while its first
+// frames are worked on.
+[[gnu::noinline]] void Worker::LookAhead(uint16_t count) {
+  rte_mbuf** const frames = frames_.data();
+  for (uint16_t i = 0; i < count; ++i) {
+    rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
+    rte_prefetch0(rte_pktmbuf_mtod_offset(frames[i], void*, RTE_CACHE_LINE_SIZE));
+  }
+  for (uint16_t i = 0; i < count; ++i) Prepare(frames[i], &arrivals_[i]);
+  for (uint16_t i = 0; i < count && i < kPrefetchAhead; ++i) Prefetch(i);
+}
+
+// Out of line, so that TakeBurst() saves no registers for it. Null: the interface has taken it.
+[[gnu::noinline]] void Worker::FreeTaken(Port& port, uint16_t count) {
+  rte_mbuf** const frames = frames_.data();
+  count = static_cast<uint16_t>(std::remove(frames, frames + count, nullptr) - frames);
   if (port.steering != nullptr) {
     port.steering->Free(frames, count);
   } else {

@@ -253,6 +253,8 @@ class Worker : public Actor {
   // Handles the first `count` of frames_. Like all code that runs only when there is work, it is
   // not inlined: a turn without work then saves no registers for it.
   [[gnu::noinline]] void TakeBurst(Port& port, uint16_t count);
+  void LookAhead(uint16_t count);
+  void FreeTaken(Port& port, uint16_t count);
   // A received frame.
   struct Arrival {
     const uint8_t* frame = nullptr;

@@ -9,11 +9,26 @@
 #include "stack/wire/roce_packet.h"
 
 namespace pollux::io {
+namespace {
 
-bool Loopback::IsOwn(const rte_mbuf* frame) const {
-  return frame->data_len >= mac_->size() &&
-         std::memcmp(rte_pktmbuf_mtod(frame, const uint8_t*), mac_->data(), mac_->size()) == 0;
+// A MAC address as the upper six bytes of a word, whose lowest two bytes are zero.
+uint64_t MacWord(const uint8_t* mac) {
+  uint64_t word = 0;
+  std::memcpy(&word, mac, sizeof(MacAddress));
+  return word << 16;
 }
+
+// Whether `frame` is for the address of MacWord() `mac`. The first eight bytes are in the frame's
+// buffer, even if it is shorter.
+bool IsFor(uint64_t mac, const rte_mbuf* frame) {
+  uint64_t begin;
+  std::memcpy(&begin, rte_pktmbuf_mtod(frame, const uint8_t*), sizeof begin);
+  return begin << 16 == mac;
+}
+
+}  // namespace
+
+bool Loopback::IsOwn(const rte_mbuf* frame) const { return IsFor(MacWord(mac_->data()), frame); }
 
 bool Loopback::IsForProcesses(const rte_mbuf* frame) const {
   if (processes_ == nullptr) return false;
@@ -46,8 +61,9 @@ uint16_t Loopback::Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) {
 // Out of line, so that Send() saves no registers for a single frame.
 [[gnu::noinline]] uint16_t Loopback::SendSeveral(rte_mbuf** frames, uint16_t count,
                                                  uint64_t now_ns) {
+  const uint64_t own = MacWord(mac_->data());
   uint16_t foreign = 0;
-  while (foreign < count && !IsOwn(frames[foreign])) ++foreign;
+  while (foreign < count && !IsFor(own, frames[foreign])) ++foreign;
   if (foreign == count) [[likely]]
     return link_->Send(frames, count, now_ns);
   return SendMixed(frames, count, now_ns);

@@ -533,7 +533,7 @@ uint16_t Port::Queue::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t /*n
   // Without callbacks this is all that rte_eth_rx_burst() does; as a tail call it saves no
   // registers, which counts in turns without work.
   if (ops.rxq.clbk[index_] != nullptr) [[unlikely]]
-    return rte_eth_rx_burst(port_id_, index_, frames, capacity);
+    return ReceiveWithCallbacks(frames, capacity);
   return ops.rx_pkt_burst(ops.rxq.data[index_], frames, capacity);
 }
 
@@ -545,11 +545,20 @@ uint16_t Port::Queue::Send(rte_mbuf** frames, uint16_t count, uint64_t /*now_ns*
   // As in Receive().
   const struct rte_eth_fp_ops& ops = rte_eth_fp_ops[port_id_];
   if (ops.txq.clbk[index_] != nullptr) [[unlikely]]
-    return rte_eth_tx_burst(port_id_, index_, frames, count);
+    return SendWithCallbacks(frames, count);
   return ops.tx_pkt_burst(ops.txq.data[index_], frames, count);
 }
 
-// Inlined, it would make Receive() save registers in every call.
+// Inlined, these would make Receive() and Send() save registers in every call.
+[[gnu::noinline]] uint16_t Port::Queue::ReceiveWithCallbacks(rte_mbuf** frames,
+                                                             uint16_t capacity) {
+  return rte_eth_rx_burst(port_id_, index_, frames, capacity);
+}
+
+[[gnu::noinline]] uint16_t Port::Queue::SendWithCallbacks(rte_mbuf** frames, uint16_t count) {
+  return rte_eth_tx_burst(port_id_, index_, frames, count);
+}
+
 [[gnu::noinline]] uint16_t Port::Queue::ReceiveOtherwise(rte_mbuf** frames, uint16_t capacity) {
   if (state_ == State::kStopped) return 0;
   const DriverUse use(port_id_);
@@ -570,7 +579,7 @@ bool Port::Queue::Carries(const rte_mbuf& frame) const {
   return frame.pkt_len <= lowered_mtu_ + wire::kEthernetBytes + (tagged ? wire::kVlanTagBytes : 0);
 }
 
-uint16_t Port::Queue::SendWhatIsCarried(rte_mbuf** frames, uint16_t count) {
+[[gnu::noinline]] uint16_t Port::Queue::SendWhatIsCarried(rte_mbuf** frames, uint16_t count) {
   uint16_t done = 0;
   while (done < count) {
     uint16_t end = done;

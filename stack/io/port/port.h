@@ -78,6 +78,8 @@ class Port {
     friend class Port;
     // kGuarded: with a DriverUse for each call of the driver.
     enum class State : uint8_t { kStopped, kRunning, kGuarded };
+    uint16_t ReceiveWithCallbacks(rte_mbuf** frames, uint16_t capacity);
+    uint16_t SendWithCallbacks(rte_mbuf** frames, uint16_t count);
     uint16_t ReceiveOtherwise(rte_mbuf** frames, uint16_t capacity);
     uint16_t SendOtherwise(rte_mbuf** frames, uint16_t count);
     bool Carries(const rte_mbuf& frame) const;

@@ -2,36 +2,23 @@
 
 namespace pollux::transport {
 
-void FlightRecorder::EndRun() {
-  if (follows_ == kNoRun) return;
-  newest().count = static_cast<uint32_t>(follows_ - run_word_);
-  newest().time_ns = run_ns_;
-  follows_ = kNoRun;
-}
-
-void FlightRecorder::BeginRun(uint64_t word, uint64_t now_ns) {
-  EndRun();
-  slots_[next_++ % kEntries] = {.word = word};
-  run_word_ = word;
-  follows_ = word + 1;
-  run_ns_ = now_ns;
-}
-
 void FlightRecorder::Note(FlightKind kind, uint8_t code, uint16_t detail, uint64_t now_ns) {
-  EndRun();
-  slots_[next_++ % kEntries] = {
-      .word = Word(kind, code, Psn(), detail), .time_ns = now_ns, .count = 1};
+  Packet(kind, code, Psn(), detail, now_ns);
 }
 
 void FlightRecorder::Dropped(uint8_t opcode, Psn psn, Drop reason, uint64_t now_ns) {
-  EndRun();
   const auto detail = static_cast<uint16_t>(reason);
-  const FlightEntry last = EntryOf(newest());
+  const uint64_t word = Word(FlightKind::kDropped, opcode, psn, detail);
+  const FlightEntry last = EntryOf({.word = run_word_, .time_ns = run_ns_, .count = 0});
   const bool flood = last.kind == FlightKind::kDropped && last.detail == detail;
-  if (!flood) ++next_;
-  newest() = {.word = Word(FlightKind::kDropped, opcode, psn, detail),
-              .time_ns = now_ns,
-              .count = flood ? last.count + 1 : 1};
+  const uint64_t count = flood ? follows_ - run_word_ + 1 : 1;
+  if (flood) {
+    run_word_ = word;
+  } else {
+    Begin(word);
+  }
+  follows_ = word + count;
+  run_ns_ = now_ns;
 }
 
 FlightEntry FlightRecorder::EntryOf(const Slot& slot) {
@@ -44,11 +31,11 @@ FlightEntry FlightRecorder::EntryOf(const Slot& slot) {
 }
 
 std::vector<FlightEntry> FlightRecorder::Entries() const {
-  FlightRecorder ended = *this;
-  ended.EndRun();
+  FlightRecorder all = *this;
+  all.Begin(0);
   std::vector<FlightEntry> entries;
   for (uint32_t i = 0; i < kEntries; ++i) {
-    const Slot& slot = ended.slots_[(next_ + i) % kEntries];
+    const Slot& slot = all.slots_[(all.next_ + i) % kEntries];
     if (slot.count > 0) entries.push_back(EntryOf(slot));
   }
   return entries;

@@ -46,15 +46,12 @@ class FlightRecorder {
  public:
   static constexpr uint32_t kEntries = 64;  // 1.5 KiB: some round trips of a busy queue pair
 
-  // A packet that continues the run changes no entry: it only moves the end of the run.
+  // A packet that continues the run of the newest entry only moves the end of the run.
   void Packet(FlightKind kind, uint8_t opcode, Psn psn, uint16_t detail, uint64_t now_ns) {
     const uint64_t word = Word(kind, opcode, psn, detail);
-    if (word == follows_) [[likely]] {
-      follows_ = word + 1;
-      run_ns_ = now_ns;
-    } else {
-      BeginRun(word, now_ns);
-    }
+    if (word != follows_) Begin(word);
+    follows_ = word + 1;
+    run_ns_ = now_ns;
   }
   // `count` packets with consecutive PSNs that do not wrap, at least one.
   void Packets(FlightKind kind, uint8_t opcode, Psn first, uint16_t detail, uint32_t count,
@@ -75,7 +72,6 @@ class FlightRecorder {
   static constexpr int kCodeShift = 25;
   static constexpr int kDetailShift = 33;
   static constexpr int kKindShift = 49;
-  static constexpr uint64_t kNoRun = 0;  // not the word of a packet: its kind is kNone
 
   struct Slot {
     uint64_t word = 0;  // of the first packet
@@ -88,14 +84,19 @@ class FlightRecorder {
            uint64_t{static_cast<uint8_t>(kind)} << kKindShift;
   }
   static FlightEntry EntryOf(const Slot& slot);
-  Slot& newest() { return slots_[(next_ - 1) % kEntries]; }
-  void BeginRun(uint64_t word, uint64_t now_ns);
-  void EndRun();
+  // Stores the newest entry with the others, and begins another one. The caller sets its other
+  // members.
+  void Begin(uint64_t word) {
+    slots_[next_++ % kEntries] = {
+        .word = run_word_, .time_ns = run_ns_, .count = static_cast<uint32_t>(follows_ - run_word_)};
+    run_word_ = word;
+  }
 
-  uint64_t follows_ = kNoRun;  // the word that continues the run of the newest entry
-  uint64_t run_word_ = 0;      // of the run's first packet; saves reading the entry
-  uint64_t run_ns_ = 0;        // of its last packet
-  uint32_t next_ = 0;          // not reduced modulo kEntries
+  // The newest entry; before there is one, its count is 0.
+  uint64_t follows_ = 0;   // the word that continues it; the difference to run_word_ is its count
+  uint64_t run_word_ = 0;  // of its first packet
+  uint64_t run_ns_ = 0;    // of its last packet
+  uint32_t next_ = 0;      // where it will be stored; not reduced modulo kEntries
   std::array<Slot, kEntries> slots_{};
 };
 

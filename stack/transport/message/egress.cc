@@ -20,19 +20,6 @@ void Egress::CountNotSent(Drop reason) {
 }
 
 void Egress::Flush(uint64_t now_ns) {
-  // Most often a message alone.
-  if (count_ == 1) {
-    if (link_->Send(frames_.data(), 1, now_ns) == 0) return;
-    ++counters_->sent_pkts;
-    counters_->sent_bytes += pushed_bytes_ - sent_bytes_;
-    sent_bytes_ = pushed_bytes_;
-    count_ = 0;
-    return;
-  }
-  FlushSeveral(now_ns);
-}
-
-void Egress::FlushSeveral(uint64_t now_ns) {
   uint16_t sent = 0;
   while (sent < count_) {
     const uint16_t burst = std::min<uint16_t>(kBurst, count_ - sent);

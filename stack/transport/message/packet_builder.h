@@ -82,6 +82,7 @@ class PacketBuilder {
                                               wire::kIpv6Bytes + wire::kUdpBytes + wire::kBthBytes;
 
  private:
+  template <bool kOne>
   friend class ShortFrames;
   // The size of nearly every packet's headers, known to the compiler.
   static constexpr size_t kPlainIpv4Bytes =

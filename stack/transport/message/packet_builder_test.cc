@@ -227,7 +227,7 @@ TEST(PacketBuilderTest, PadBytesAreZero) {
     builder.Copy(data, bytes);
     builder.Finish(context);
     ASSERT_TRUE(builder.Send(spec, data, context));
-    ShortFrames frames(builder, pair.a.egress, 1);
+    ShortFrames<true> frames(builder, pair.a.egress, 1);
     ASSERT_EQ(frames.room(), 1u);
     frames.Add({.length = bytes}, spec.psn, /*ack_request=*/false, data);
     frames.Finish(0);

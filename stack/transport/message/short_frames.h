@@ -21,25 +21,26 @@
 
 namespace pollux::transport {
 
+inline constexpr uint32_t kMaxShortFrameBytes =
+    wire::kEthernetBytes + wire::kIpv4Bytes + wire::kUdpBytes + wire::kBthBytes + wire::kRethBytes +
+    PacketBuilder::kLongPayload + wire::kIcrcBytes;
+
 // SENDs and RDMA WRITEs of one packet (SendWqe::is_single_packet) with fewer than
 // PacketBuilder::kLongPayload bytes. Reads the common header fields once. Until Finish() is
 // called nothing else may be sent on the port. Adds the packets to the flight recorder; the caller
-// counts them.
+// counts them. kOne: at most one message will be added.
+template <bool kOne>
 class ShortFrames {
  public:
-  static constexpr uint32_t kMaxFrameBytes = wire::kEthernetBytes + wire::kIpv4Bytes +
-                                             wire::kUdpBytes + wire::kBthBytes + wire::kRethBytes +
-                                             PacketBuilder::kLongPayload + wire::kIcrcBytes;
-
-  // `builder` is the flow's; CanUseShortFrames() must be true. The egress's frame_room() must be at
-  // least kMaxFrameBytes. At most `most` messages will be added.
+  // `builder` is the flow's; CanUseShortFrames() must be true. The egress must have room, and
+  // its frame_room() be at least kMaxShortFrameBytes. At most `most` messages will be added.
   ShortFrames(PacketBuilder& builder, Egress& egress, uint32_t most)
       : builder_(builder),
         egress_(egress),
-        room_(std::min<uint32_t>(most, egress.burst_room())),
+        room_(kOne ? 1 : std::min<uint32_t>(most, egress.burst_room())),
         mbufs_(egress.Mbufs(room_)),
         places_(egress.places()),
-        turn_bytes_(egress.turn_bytes()) {
+        turn_bytes_(kOne ? 0 : egress.turn_bytes()) {
     room_ = std::min(room_, mbufs_.size());
     for (size_t i = 0; i < kBlocks; ++i) headers_[i] = Load(builder.template_ + BlockOffset(i));
     headers_[0] =
@@ -51,7 +52,7 @@ class ShortFrames {
   // them: PacketBuilder::Send() then allocates from the pool.
   uint32_t room() const { return room_; }
   // Whether the queue pair's turn to send is over.
-  bool TurnIsOver() const { return bytes_ >= turn_bytes_; }
+  bool TurnIsOver() const { return kOne ? egress_.TurnIsOver() : bytes_ >= turn_bytes_; }
 
   // Adds the message of `wqe`, whose payload is at `payload`; at most room() times.
   [[gnu::always_inline]] void Add(const verbs::SendWqe& wqe, Psn psn, bool ack_request,
@@ -146,6 +147,10 @@ class ShortFrames {
 
   // Packets of one kind with consecutive PSNs are recorded together.
   [[gnu::always_inline]] void Record(wire::Opcode opcode, Psn psn, uint32_t payload_bytes) {
+    if constexpr (kOne) {
+      builder_.diagnostics_->RecordSent(opcode, psn, payload_bytes, 1);
+      return;
+    }
     const uint32_t kind = payload_bytes << 8 | static_cast<uint8_t>(opcode);
     if (kind != run_kind_ || psn.value() == 0) [[unlikely]] {
       RecordRun();
@@ -156,7 +161,7 @@ class ShortFrames {
     ++run_count_;
   }
   [[gnu::always_inline]] void RecordRun() {
-    if (run_count_ == 0) return;
+    if (kOne || run_count_ == 0) return;
     builder_.diagnostics_->RecordSent(static_cast<wire::Opcode>(run_kind_ & 0xFF), run_first_,
                                       run_kind_ >> 8, run_count_);
   }

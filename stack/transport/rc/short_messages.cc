@@ -15,7 +15,7 @@ template <bool kOne>
                                                                     PollContext& context) {
   const uint32_t begin = cursor_.index();
   const uint32_t end = qp_->sq_tail();
-  ShortFrames frames(builder_, context.egress, most);
+  ShortFrames<kOne> frames(builder_, context.egress, most);
   const uint32_t ack_mask = EveryMessageAsks(context.now_ns) ? 0 : flight_.ack_every() - 1;
   const uint32_t window_room = flight_.packets() - in_flight;
   bool asks_at_once = in_flight != 0 && context.now_ns - ack_asked_ns_ >= kAckEveryNs;
@@ -70,7 +70,7 @@ bool RcRequester::SendShortMessages(PollContext& context, int* budget) {
   Psn psn = first.numbered ? first.first_psn : next_psn_;
   // Retransmissions are left to SendNext().
   if (!first.is_single_packet || Before(psn, max_sent_) || !builder_.CanUseShortFrames() ||
-      context.egress.frame_room() < ShortFrames::kMaxFrameBytes) {
+      context.egress.frame_room() < kMaxShortFrameBytes) {
     return false;
   }
   // As SendNextPacket().
