@@ -49,7 +49,7 @@ OPTIONS_OF_OTHERS = {"now", "in-memory", "iser", "cflags", "libs", "static"}
 DEV_OPTIONS = {
     "setup": None,
     "install": "--prefix",
-    "package": "--check",
+    "package": "--check --suite",
     "bench": "tests/bench/bench.cc",
     "bench --programs": "tests/bench/programs.py",
     "bench --nfsd": "tests/bench/nfsd_bench.py",

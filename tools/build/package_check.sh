@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs packages in a bare Debian 12, uses, upgrades and removes them.
+# Installs packages in a bare Debian of this host's release, uses, upgrades and removes them.
 #
 # usage: package_check.sh DIRECTORY
 #
@@ -35,7 +35,9 @@ if [[ ! -e $again/my-pollux_notes || ! -d $again/pollux_src ]] ||
 fi
 rm -r "$again"
 
-readonly SUITE=bookworm
+# Sourcing the file fails if the caller has a read-only VERSION.
+SUITE=$(sed -n 's/^VERSION_CODENAME="\?\([^"]*\)"\?$/\1/p' /etc/os-release)
+readonly SUITE
 source "$HERE/chroot.sh"
 mkdir "$root/root/now" "$root/root/later"
 cp "$DIRECTORY"/*.deb "$root/root/now"
