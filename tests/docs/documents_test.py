@@ -42,14 +42,14 @@ PLACEHOLDER = re.compile(r"[A-Z]{2,}$")
 # Commands of other projects, whose arguments are not checked, and options of other projects:
 # systemctl, DPDK, tgtd and pkg-config.
 OTHERS = {"bazel", "bpftrace", "ethtool", "ip", "nft", "setpriv"}
-OPTIONS_OF_OTHERS = {"now", "in-memory", "iser", "cflags", "libs"}
+OPTIONS_OF_OTHERS = {"now", "in-memory", "iser", "cflags", "libs", "static"}
 # The source that declares the options of each command of tools/dev. A command whose first option
 # starts another program has an entry with that option. A value that begins with "--" lists the
 # options; None means that there are none. The options of `test` are Bazel's own.
 DEV_OPTIONS = {
     "setup": None,
     "install": "--prefix",
-    "package": "--check",
+    "package": "--check --suite",
     "bench": "tests/bench/bench.cc",
     "bench --programs": "tests/bench/programs.py",
     "bench --nfsd": "tests/bench/nfsd_bench.py",

@@ -57,6 +57,27 @@ class DevTest(unittest.TestCase):
             self.assertIn("libdpdk-dev", installed)
             self.assertEqual(installed & DAEMONS, set(), command)
 
+    def test_packages_for_another_release_are_made_in_a_chroot(self):
+        self.program("dpkg-query", "echo installed")
+        chroot = self.tree / "tools/build/package_chroot.sh"
+        chroot.parent.mkdir()
+        chroot.write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
+        chroot.chmod(0o755)
+        release = pathlib.Path("/etc/os-release").read_text(encoding="utf-8")
+        other = "trixie" if "VERSION_CODENAME=bookworm" in release else "bookworm"
+        done = self.dev("package", "--suite", other)
+        self.assertEqual((done.stdout, done.returncode),
+                         (f"{self.tree} {other} {self.tree}/packages/{other}\n", 0), done.stderr)
+        done = self.dev("package", "--check", "--suite", other, self.directory / "packages")
+        self.assertEqual(done.stdout,
+                         f"{self.tree} {other} {self.directory}/packages --check\n", done.stderr)
+
+    def test_packages_are_made_for_known_releases_only(self):
+        for arguments in (("--suite",), ("--suite", "sid")):
+            done = self.dev("package", *arguments)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("--suite is bookworm or trixie", done.stderr)
+
     def test_commands_that_run_tests_install_the_programs_of_tests(self):
         for command in ("setup", "test", "bench", "mutate"):
             self.assertLessEqual({"libdpdk-dev", "perftest", *DAEMONS},

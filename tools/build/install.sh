@@ -49,14 +49,23 @@ for unit in "$SOURCES"/tools/systemd/*.service; do
   put_text "$unit" "lib/systemd/system/${unit##*/}"
 done
 
+soname=libpollux.so.$("$SOURCES/tools/build/version.sh" --abi)
 put 0644 "$BUILT/libpollux.a" "$DEVELOPMENT/libpollux.a"
-put_text "$BUILT/pollux.pc" "$DEVELOPMENT/pkgconfig/pollux.pc"
+put 0644 "$BUILT/libpollux.so" "$DEVELOPMENT/$soname"
+ln -sf "$soname" "$ROOT/$DEVELOPMENT/libpollux.so"
+for module in pollux pollux-shared; do
+  put_text "$BUILT/$module.pc" "$DEVELOPMENT/pkgconfig/$module.pc"
+done
 cd "$SOURCES"
 mapfile -t headers <<<"$(python3 tools/build/public_headers.py)"
 mkdir -p "$ROOT/include/pollux" "$ROOT/share/doc/pollux"
 cp --parents --no-preserve=mode "${headers[@]}" "$ROOT/include/pollux"
 cp --parents --no-preserve=mode README.md CHANGELOG.md SECURITY.md docs/*.* \
   docs/Containerfile examples/*/{*.{cc,c,h,x},Makefile} "$ROOT/share/doc/pollux"
-# DPDK is linked into pollux and libpollux_verbs.so; its licence requires this copy.
+# DPDK is linked into pollux and the shared libraries; its licence requires this copy.
 put 0644 /usr/share/doc/libdpdk-dev/copyright share/doc/pollux/copyright.dpdk
+# Where the loader looks by itself, it finds new libraries by its cache alone.
+if ((EUID == 0)) && [[ -z ${DESTDIR:-} && $PREFIX =~ ^/usr(/local)?$ ]]; then
+  ldconfig
+fi
 echo "installed $PREFIX/bin/pollux and $PREFIX/$LIBRARIES"

@@ -17,7 +17,10 @@ umask 022
 mkdir "$work/pollux"
 cp -r "$POLLUX/tools/debian" "$work/pollux/debian"
 cd "$work/pollux/debian"
-sed -i "s/@MAINTAINER@/$maintainer/" control
+abi=$("$POLLUX/tools/build/version.sh" --abi)
+sed -i "s/@MAINTAINER@/$maintainer/; s/@ABI@/$abi/" control
+sed "s/@ABI@/$abi/" libpollux.install >"libpollux$abi.install"
+rm libpollux.install
 mkdir source
 echo "3.0 (native)" >source/format
 python3 "$POLLUX/tools/build/debian_changelog.py" "$("$POLLUX/tools/build/version.sh" --debian)" \
@@ -27,8 +30,8 @@ python3 "$POLLUX/tools/build/debian_changelog.py" "$("$POLLUX/tools/build/versio
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: Pollux
 Comment:
- pollux and libpollux_verbs.so contain parts of DPDK, whose copyright is in
- copyright.dpdk of their packages.
+ pollux, libpollux.so and libpollux_verbs.so contain parts of DPDK, whose
+ copyright is in copyright.dpdk of their packages.
 
 Files: *
 HEAD
@@ -39,6 +42,6 @@ HEAD
 cd ..
 dpkg-buildpackage --build=binary --no-sign
 # Removes only packages of another version: the user may keep other files in the directory.
-rm -f "$OUT"/{pollux,libpollux-dev,libpollux-verbs,pollux-doc}{,-dbgsym}_*.deb \
+rm -f "$OUT"/{pollux,libpollux[0-9]*,libpollux-dev,libpollux-verbs,pollux-doc}{,-dbgsym}_*.deb \
   "$OUT"/pollux_*.{buildinfo,changes}
 mv ../*.deb ../*.changes ../*.buildinfo "$OUT"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs packages in a bare Debian 12, uses, upgrades and removes them, and runs their services
-# under a systemd of its own.
+# Installs packages in a bare Debian of this host's release, uses, upgrades and removes them, and
+# runs their services under a systemd of its own.
 #
 # usage: package_check.sh DIRECTORY
 #
@@ -12,14 +12,16 @@ readonly DIRECTORY=$1
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 VERSION=$("$HERE/version.sh")
 DEBIAN_VERSION=$("$HERE/version.sh" --debian)
-readonly HERE VERSION DEBIAN_VERSION
+ABI=$("$HERE/version.sh" --abi)
+readonly HERE VERSION DEBIAN_VERSION ABI
 
 lintian --allow-root --fail-on error,warning "$DIRECTORY"/*.changes
 
 # Packages of another version are replaced; other files stay.
 again=$(mktemp -d)
 mkdir "$again/pollux_src"
-touch "$again"/{my-pollux_notes,libpollux-verbs-dbgsym_0_amd64.deb,pollux_0_amd64.changes}
+touch "$again"/{my-pollux_notes,libpollux0.0_0_amd64.deb,libpollux-verbs-dbgsym_0_amd64.deb} \
+  "$again/pollux_0_amd64.changes"
 "$HERE/package.sh" "$again" >"$again/log" 2>&1 || {
   tail -n 15 "$again/log" >&2
   exit 1
@@ -34,7 +36,9 @@ if [[ ! -e $again/my-pollux_notes || ! -d $again/pollux_src ]] ||
 fi
 rm -r "$again"
 
-readonly SUITE=bookworm
+# Sourcing the file fails if the caller has a read-only VERSION.
+SUITE=$(sed -n 's/^VERSION_CODENAME="\?\([^"]*\)"\?$/\1/p' /etc/os-release)
+readonly SUITE
 source "$HERE/chroot.sh"
 mkdir "$root/root/now" "$root/root/later"
 cp "$DIRECTORY"/*.deb "$root/root/now"
@@ -78,9 +82,14 @@ step "start a container" "unshare --net bash -ec '
 step "install packages" "$INSTALL /root/now/*.deb"
 use
 for example in hello_verbs hello_rpc; do
-  step "compile $example" "cd /usr/share/doc/libpollux-dev/examples/$example &&
-    g++ -std=c++20 -Werror -o /root/$example $example.cc \$(pkg-config --cflags --libs pollux)"
-  step "/root/$example"
+  # With the shared library, then with the static one.
+  for static in "" --static; do
+    step "compile $example $static" "cd /usr/share/doc/libpollux-dev/examples/$example &&
+      g++ -std=c++20 -Werror -o /root/$example $example.cc \
+        \$(pkg-config $static --cflags --libs pollux) &&
+      [[ \$(ldd /root/$example | grep -c libpollux.so.$ABI) == $((${#static} == 0)) ]]"
+    step "/root/$example"
+  done
 done
 step "compile rpcgen" "cp -r /usr/share/doc/libpollux-dev/examples /root &&
   make -C /root/examples/rpcgen"
@@ -94,7 +103,8 @@ step "upgrade packages" "$INSTALL /root/later/*.deb"
 step "grep -qxF 'try-restart $INSTANCES' /root/systemctl.log"
 step "dpkg -s pollux | grep '^Version: $DEBIAN_VERSION.1$'"
 use
-step "remove packages" "apt-get -qq purge -y pollux libpollux-verbs libpollux-dev pollux-doc"
+step "remove packages" "apt-get -qq purge -y pollux libpollux$ABI libpollux-verbs libpollux-dev \
+  pollux-doc"
 step "grep -qxF 'stop $INSTANCES' /root/systemctl.log"
 left=$(find "$root" -mindepth 1 -xdev -name '*pollux*' ! -path "$root/root/*")
 [[ -z $left ]] || {

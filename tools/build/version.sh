@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
 # Prints the version of a tree: by its tag and the commits since then; before the first tag, and
 # outside git, by VERSION.
-# usage: version.sh [--debian]; with it as Debian's packages are versioned
+# usage: version.sh [--debian | --abi]; as Debian's packages are versioned, or only as much of it as
+# programs must be compiled again for, which the name of the shared library contains: before version
+# 1.0 each minor version may change the API
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 number=$(<VERSION)
 readonly number
+if [[ ${1:-} == --abi ]]; then
+  IFS=. read -r major minor _ <<<"$number"
+  ((major)) && echo "$major" || echo "$major.$minor"
+  exit
+fi
 git() { command git -c safe.directory="$PWD" "$@"; }
 
 version=$number

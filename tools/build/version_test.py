@@ -42,6 +42,11 @@ class VersionTest(unittest.TestCase):
         self.assertEqual(self.version(), "0.2.0")
         self.assertEqual(self.version("--debian"), "0.2.0")
 
+    def test_the_abi_is_of_the_minor_version_before_version_1_and_then_of_the_major_one(self):
+        for number, abi in (("0.2.0", "0.2"), ("0.10.3", "0.10"), ("1.4.0", "1"), ("12.0.1", "12")):
+            (self.tree / "VERSION").write_text(f"{number}\n", encoding="utf-8")
+            self.assertEqual(self.version("--abi"), abi)
+
     def test_another_repository_does_not_change_the_version(self):
         self.commit(self.tree.parent)
         self.assertEqual(self.version(), "0.2.0")
