@@ -99,5 +99,9 @@ class FioOverLossTest(OverLoss, programs.FioTest):
     pass
 
 
+class RpmaOverLossTest(OverLoss, programs.RpmaTest):
+    pass
+
+
 class CmtimeOverLossTest(OverLoss, programs.CmtimeTest):
     pass

@@ -1,20 +1,23 @@
 """Tests `pollux run` with programs that use verbs by way of other libraries.
 
-fi_pingpong (-c) and io_demo (-q) check the data that they receive. fio checks only what it receives
-by SEND. ucx_perftest checks nothing.
+fi_pingpong (-c), io_demo (-q) and rpma_program check the data that they receive. fio checks only
+what it receives by SEND. ucx_perftest checks nothing.
 """
 
+import os
 import pathlib
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 from tests.command.harness import TIMEOUT_S, wait_for
 from tests.command.run_test import RunTest
 
-FIO_PORT = "8888"
+FIO_PORT, RPMA_PORT = "8888", "7204"
+RPMA_SOURCE = pathlib.Path(os.path.abspath("tests/command/rpma_program.c"))
 LISTENING = " 0A "  # the state LISTEN in /proc/net/tcp
 
 
@@ -239,6 +242,17 @@ class QperfTest(OverTcpTest):
 
     def test_atomic_tests_work(self):
         self.qperf("ver_rc_compare_swap", "ver_rc_fetch_add")
+
+
+class RpmaTest(RunTest):
+    def test_a_file_in_memory_is_written_flushed_and_read(self):
+        program = self.compile("-lrpma", text=RPMA_SOURCE.read_text())
+        if program is None:
+            self.skipTest("needs librpma")
+        with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+            said = self.both((program, self.address, RPMA_PORT, file.name),
+                             (program, self.address, RPMA_PORT))
+        self.assertIn("all as expected", said)
 
 
 class CmtimeTest(RunTest):

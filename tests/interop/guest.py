@@ -71,11 +71,13 @@ class Guest(Machine):
         self.run(f"until ss -Hltn | grep -q ':{port} '; do sleep 0.05; done", deadline)
 
     def healthy(self):
-        """Returns whether the guest still runs commands, within 20 s."""
+        """Returns whether the guest still runs commands, within 20 s, and has no iSCSI session. The
+        kernel would try for minutes to recover one that a failed case has left."""
         if not self.running():
             return False
         try:
-            self.run("test -d /sys/class/infiniband/rxe0", Deadline(20))
+            self.run("test -d /sys/class/infiniband/rxe0 && "
+                     "! compgen -G '/sys/class/iscsi_session/*'", Deadline(20))
         except CaseFailure:
             return False
         return True

@@ -21,8 +21,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Debian 12 (Linux 6.1, rdma-core 44) and Debian 13 (Linux 6.12, rdma-core 56).
 SUITES = ("bookworm", "trixie")
 PACKAGES = ("busybox-static", "fio", "git", "ibverbs-utils", "iproute2", "iputils-ping", "kmod",
-            "libfabric-bin", "netbase", "nfs-common", "nfs-kernel-server", "perftest", "procps",
-            "rdma-core", "rdmacm-utils", "rpcbind", "ucx-utils")
+            "libfabric-bin", "netbase", "nfs-common", "nfs-kernel-server", "open-iscsi", "perftest",
+            "procps", "rdma-core", "rdmacm-utils", "rpcbind", "ucx-utils")
 # The libraries of Pollux's programs, which run in guests that have a NIC for them. The programs are
 # built on the host, which must have this release, too.
 NIC_SUITE = "bookworm"
@@ -36,7 +36,7 @@ MODULES = BOOT_MODULES + (
     "virtio_rng", "rdma_rxe", "rdma_ucm", "ib_uverbs", "ib_umad", "rpcrdma", "nfs", "nfsv3",
     "nfsv4", "nfsd", "auth_rpcgss", "8021q", "ifb", "sch_netem", "sch_ingress", "cls_u32",
     "act_gact", "act_mirred", "crc32_generic", "crc32_pclmul", "tun", "uio_pci_generic",
-    "vfio_pci")
+    "vfio_pci", "ib_iser", "sd_mod")
 # Never read in the guest; half of the file system.
 LEFT_OUT = ("usr/share/doc/*", "usr/share/man/*", "usr/share/info/*", "usr/share/locale/*",
             "usr/share/perl/*", "usr/share/zoneinfo/*", "usr/share/bash-completion/*",
