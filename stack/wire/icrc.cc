@@ -95,8 +95,8 @@ constexpr Windows MakeWindows(const std::array<uint8_t, kBytes>& header_mask) {
 constexpr Windows kWindowsIpv4 = MakeWindows(kMaskIpv4);
 constexpr Windows kWindowsIpv6 = MakeWindows(kMaskIpv6);
 
-// Folds the last `blocks` blocks before `end` into `sum`. Without a loop for those of short packets,
-// in which it would be a third of the instructions.
+// Folds the last `blocks` blocks before `end` into `sum`. Without a loop for those of short
+// packets, in which it would be a third of the instructions.
 __attribute__((POLLUX_TARGET_128, always_inline)) inline __m128i FoldFew(__m128i sum,
                                                                          const uint8_t* end,
                                                                          size_t blocks) {

@@ -550,8 +550,7 @@ uint16_t Port::Queue::Send(rte_mbuf** frames, uint16_t count, uint64_t /*now_ns*
 }
 
 // Inlined, these would make Receive() and Send() save registers in every call.
-[[gnu::noinline]] uint16_t Port::Queue::ReceiveWithCallbacks(rte_mbuf** frames,
-                                                             uint16_t capacity) {
+[[gnu::noinline]] uint16_t Port::Queue::ReceiveWithCallbacks(rte_mbuf** frames, uint16_t capacity) {
   return rte_eth_rx_burst(port_id_, index_, frames, capacity);
 }
 

@@ -87,8 +87,9 @@ class FlightRecorder {
   // Stores the newest entry with the others, and begins another one. The caller sets its other
   // members.
   void Begin(uint64_t word) {
-    slots_[next_++ % kEntries] = {
-        .word = run_word_, .time_ns = run_ns_, .count = static_cast<uint32_t>(follows_ - run_word_)};
+    slots_[next_++ % kEntries] = {.word = run_word_,
+                                  .time_ns = run_ns_,
+                                  .count = static_cast<uint32_t>(follows_ - run_word_)};
     run_word_ = word;
   }
 
