@@ -51,5 +51,24 @@ TEST(WakeupTest, WakingARemovedPartDoesNotWakeTheWhole) {
   EXPECT_FALSE(whole.awake());
 }
 
+TEST(WakeupTest, AWholeKnowsWhichPartsHaveWoken) {
+  Wakeup whole;
+  whole.Sleep();
+  Wakeup first, second;
+  first.Sleep();
+  first.JoinWhole(&whole, 1 << 4);
+  second.JoinWhole(&whole, 1 << 5);
+  EXPECT_EQ(whole.parts(), 1u << 5) << "the second was awake when it joined";
+  first.Wake();
+  EXPECT_EQ(whole.parts(), 1u << 5 | 1u << 4);
+  whole.SleepPart(1 << 5);
+  EXPECT_EQ(whole.parts(), 1u << 4);
+  second.Wake();
+  EXPECT_EQ(whole.parts(), 1u << 4) << "it is awake already";
+  second.Sleep();
+  second.Wake();
+  EXPECT_EQ(whole.parts(), 1u << 5 | 1u << 4);
+}
+
 }  // namespace
 }  // namespace pollux
