@@ -65,8 +65,9 @@ constexpr uint64_t kAtomicBytes = 8;
 
 bool IsLegal(const FlushWorkRequest& flush) {
   constexpr uint8_t kPlacements = wire::kFlushGlobal | wire::kFlushPersistent;
-  return flush.length <= kMaxMessage && flush.placement != 0 &&
-         (flush.placement & ~kPlacements) == 0 && flush.selectivity <= wire::kFlushRegion;
+  return (flush.length <= kMaxMessage || flush.selectivity == wire::kFlushRegion) &&
+         flush.placement != 0 && (flush.placement & ~kPlacements) == 0 &&
+         flush.selectivity <= wire::kFlushRegion;
 }
 
 // What the request names beside its memory.
