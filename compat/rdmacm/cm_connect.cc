@@ -28,7 +28,8 @@ constexpr int kTurnsOfBinding = 64;
 
 // What peers may do to its memory is up to the regions that the program registers.
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-                        IBV_ACCESS_REMOTE_ATOMIC;
+                        IBV_ACCESS_REMOTE_ATOMIC | memory::kAccessFlushGlobal |
+                        memory::kAccessFlushPersistent;
 
 void DestroyOwnCqs(CmId* id) {
   if (id->recv_cq != nullptr) pollux_ibv_destroy_cq(id->recv_cq);

@@ -37,8 +37,9 @@ TEST_F(DeviceLimitsTest, TheExtendedQueryAgreesWithThePlainOne) {
   ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &extended), 0);
   constexpr size_t kBytes = offsetof(ibv_device_attr, phys_port_cnt) + 1;  // padding comes after
   EXPECT_EQ(std::memcmp(&extended.orig_attr, &plain, kBytes), 0);
-  constexpr uint64_t kAtomicWrite = uint64_t{1} << 40;  // in no flag of the plain one
-  EXPECT_EQ(extended.device_cap_flags_ex, plain.device_cap_flags | kAtomicWrite);
+  // In no flag of the plain one.
+  constexpr uint64_t kFlushGlobal = uint64_t{1} << 38, kAtomicWrite = uint64_t{1} << 40;
+  EXPECT_EQ(extended.device_cap_flags_ex, plain.device_cap_flags | kFlushGlobal | kAtomicWrite);
   EXPECT_EQ(extended.phys_port_cnt_ex, plain.phys_port_cnt);
   EXPECT_EQ(extended.comp_mask, 0u);
   EXPECT_EQ(extended.odp_caps.general_caps, 0u);

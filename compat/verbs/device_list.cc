@@ -128,9 +128,9 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
   if (size < sizeof attr->orig_attr) return EINVAL;
   ibv_device_attr_ex extended{};
   extended.orig_attr = QueryDevice(Of(context)->runtime);
-  // The kernel's IB_UVERBS_DEVICE_ATOMIC_WRITE.
-  constexpr uint64_t kAtomicWrite = uint64_t{1} << 40;
-  extended.device_cap_flags_ex = extended.orig_attr.device_cap_flags | kAtomicWrite;
+  // The kernel's IB_UVERBS_DEVICE_FLUSH_GLOBAL and IB_UVERBS_DEVICE_ATOMIC_WRITE.
+  constexpr uint64_t kFlushGlobal = uint64_t{1} << 38, kAtomicWrite = uint64_t{1} << 40;
+  extended.device_cap_flags_ex = extended.orig_attr.device_cap_flags | kFlushGlobal | kAtomicWrite;
   extended.phys_port_cnt_ex = extended.orig_attr.phys_port_cnt;
   CopyOut(extended, attr, size);
   return 0;

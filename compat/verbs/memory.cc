@@ -21,7 +21,8 @@ constexpr unsigned kOptionalAccess = IBV_ACCESS_OPTIONAL_RANGE;
 absl::StatusOr<int> NativeAccess(unsigned access) {
   constexpr unsigned kServed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                               IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
+                               IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+                               unsigned{memory::kAccessFlushGlobal};
   access &= ~(kOptionalAccess | IBV_ACCESS_HUGETLB);
   if ((access & ~(kServed | IBV_ACCESS_ON_DEMAND)) != 0) {
     return absl::InvalidArgumentError("access flags");

@@ -90,8 +90,16 @@ struct Srq : ibv_srq {
   UnackedEvents async_events_given;
 };
 
+// rdma-core 45 and later have wr_flush at the end of ibv_qp_ex, which 44 does not.
+using FlushBuilder = void (*)(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr, size_t length,
+                              uint8_t type, uint8_t level);
+inline constexpr size_t kWrFlushOffset = 352;
+static_assert(sizeof(ibv_qp_ex) == kWrFlushOffset ||
+              sizeof(ibv_qp_ex) == kWrFlushOffset + sizeof(FlushBuilder));
+
 struct Qp : ibv_qp_ex {
   Qp() : ibv_qp_ex{} {}
+  FlushBuilder wr_flush_of_45 = nullptr;  // first, where programs find it if ibv_qp_ex lacks it
   Context* owner = nullptr;
   verbs::QueuePair* native = nullptr;
   // The identifier that changes the queue pair's state and receives its events. The first of the

@@ -18,11 +18,12 @@
 namespace pollux::compat {
 namespace {
 
+constexpr uint64_t kWithFlush = 1 << 11;  // IBV_QP_EX_WITH_FLUSH of rdma-core 45 and later
 constexpr uint64_t kSendOps =
     IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
     IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
-    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE;
+    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE | kWithFlush;
 
 // As rxe: where the elements of a request fit, so much inline data does, asked for or not.
 uint32_t InlineBytes(const ibv_qp_cap& asked) {

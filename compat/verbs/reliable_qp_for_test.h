@@ -27,7 +27,7 @@ struct ReliablePeer {
   ibv_gid gid{};
   uint8_t gid_index = 0;  // of this side's address
   unsigned access = 0;    // ibv_access_flags that the peer gets
-  uint8_t reads = 0;      // READs, atomics and ATOMIC WRITEs at once, in each direction
+  uint8_t reads = 0;      // READs, atomics and the like at once, in each direction
   // Unanswered requests are repeated after 4.096 us * 2^timeout (67 ms); 0: never.
   uint8_t timeout = 14;
 };

@@ -1,4 +1,7 @@
 // The calls of a program that builds work requests: ibv_wr_start(3) to ibv_wr_complete(3).
+#include <cstddef>
+#include <cstring>
+
 #include "compat/verbs/objects.h"
 
 namespace pollux::compat {
@@ -6,8 +9,8 @@ namespace {
 
 void Start(ibv_qp_ex* qp) { Of(qp)->chain.Start(); }
 
-ibv_send_wr* Begin(ibv_qp_ex* qp, ibv_wr_opcode opcode) {
-  ibv_send_wr* request = Of(qp)->chain.Begin();
+verbs::FlushWorkRequest* Begin(ibv_qp_ex* qp, ibv_wr_opcode opcode) {
+  verbs::FlushWorkRequest* request = Of(qp)->chain.Begin();
   if (request == nullptr) return nullptr;
   request->wr_id = qp->wr_id;
   request->send_flags = qp->wr_flags;
@@ -15,8 +18,9 @@ ibv_send_wr* Begin(ibv_qp_ex* qp, ibv_wr_opcode opcode) {
   return request;
 }
 
-ibv_send_wr* BeginRdma(ibv_qp_ex* qp, ibv_wr_opcode opcode, uint32_t rkey, uint64_t remote) {
-  ibv_send_wr* request = Begin(qp, opcode);
+verbs::FlushWorkRequest* BeginRdma(ibv_qp_ex* qp, ibv_wr_opcode opcode, uint32_t rkey,
+                                   uint64_t remote) {
+  verbs::FlushWorkRequest* request = Begin(qp, opcode);
   if (request == nullptr) return nullptr;
   request->wr.rdma.rkey = rkey;
   request->wr.rdma.remote_addr = remote;
@@ -48,6 +52,15 @@ void AtomicWrite(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote, const void* atom
   if (BeginRdma(qp, IBV_WR_ATOMIC_WRITE, rkey, remote) == nullptr) return;
   const ibv_data_buf data{const_cast<void*>(atomic_wr), kBytes};
   Of(qp)->chain.SetInline(&data, 1);
+}
+
+void Flush(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote, size_t length, uint8_t type,
+           uint8_t level) {
+  verbs::FlushWorkRequest* request = BeginRdma(qp, verbs::kWrFlush, rkey, remote);
+  if (request == nullptr) return;
+  request->length = length;
+  request->placement = type;
+  request->selectivity = level;
 }
 
 void BindWindow(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
@@ -134,6 +147,8 @@ void SetBuilder(Qp* qp) {
   qp->wr_atomic_cmp_swp = AtomicCmpSwp;
   qp->wr_atomic_fetch_add = AtomicFetchAdd;
   qp->wr_atomic_write = AtomicWrite;
+  const FlushBuilder flush = Flush;
+  std::memcpy(reinterpret_cast<std::byte*>(qp) + kWrFlushOffset, &flush, sizeof flush);
   qp->wr_bind_mw = BindWindow;
   qp->wr_local_inv = LocalInv;
   qp->wr_rdma_read = RdmaRead;

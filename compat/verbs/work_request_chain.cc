@@ -8,21 +8,21 @@ namespace pollux::compat {
 
 // Of pages that nobody touches before they are used.
 void WorkRequestChain::Reserve(const ibv_qp_cap& cap) {
-  static_assert(alignof(ibv_send_wr) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ &&
-                sizeof(ibv_send_wr) % alignof(ibv_sge) == 0);
+  static_assert(alignof(verbs::FlushWorkRequest) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ &&
+                sizeof(verbs::FlushWorkRequest) % alignof(ibv_sge) == 0);
   const size_t requests = cap.max_send_wr;
   cap_ = cap;
   memory_ = std::make_unique_for_overwrite<std::byte[]>(BytesOf(cap));
-  requests_ = reinterpret_cast<ibv_send_wr*>(memory_.get());
+  requests_ = reinterpret_cast<verbs::FlushWorkRequest*>(memory_.get());
   elements_ = reinterpret_cast<ibv_sge*>(requests_ + requests);
   inline_data_ = reinterpret_cast<uint8_t*>(elements_ + requests * cap.max_send_sge);
 }
 
-ibv_send_wr* WorkRequestChain::Begin() {
+verbs::FlushWorkRequest* WorkRequestChain::Begin() {
   if (count_ >= cap_.max_send_wr) Fail(ENOMEM);
   if (error_ != 0) return nullptr;
-  ibv_send_wr& request = requests_[count_];
-  request = ibv_send_wr{};
+  verbs::FlushWorkRequest& request = requests_[count_];
+  request = verbs::FlushWorkRequest{};
   request.sg_list = &elements_[size_t{count_} * cap_.max_send_sge];
   if (count_ > 0) requests_[count_ - 1].next = &request;
   ++count_;

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "compat/process/critical_section.h"
+#include "stack/verbs/queue_pair.h"
 
 namespace pollux::compat {
 
@@ -19,8 +20,8 @@ class WorkRequestChain {
  public:
   // The heap memory that Reserve() allocates.
   static constexpr size_t BytesOf(const ibv_qp_cap& cap) {
-    return cap.max_send_wr *
-           (sizeof(ibv_send_wr) + cap.max_send_sge * sizeof(ibv_sge) + cap.max_inline_data);
+    return cap.max_send_wr * (sizeof(verbs::FlushWorkRequest) + cap.max_send_sge * sizeof(ibv_sge) +
+                              cap.max_inline_data);
   }
   // Call it once, before any other function.
   void Reserve(const ibv_qp_cap& cap);
@@ -38,8 +39,9 @@ class WorkRequestChain {
     section_.Leave();
   }
 
-  // Appends a request. Returns null after an error, for example if the chain is full.
-  ibv_send_wr* Begin();
+  // Appends a request, which may be a FLUSH. Returns null after an error, for example if the chain
+  // is full.
+  verbs::FlushWorkRequest* Begin();
   // The request that is being built. Null after an error, for example if there is none.
   ibv_send_wr* Last();
   // Set the data of the last request, in order. They replace data set before.
@@ -58,7 +60,7 @@ class WorkRequestChain {
   CriticalSection section_;
   ibv_qp_cap cap_{};
   std::unique_ptr<std::byte[]> memory_;  // for the three arrays below, in this order
-  ibv_send_wr* requests_ = nullptr;
+  verbs::FlushWorkRequest* requests_ = nullptr;
   ibv_sge* elements_ = nullptr;     // max_send_sge for each request
   uint8_t* inline_data_ = nullptr;  // max_inline_data for each request
   uint32_t count_ = 0;

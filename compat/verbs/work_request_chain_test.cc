@@ -69,7 +69,7 @@ TEST_F(WorkRequestChainTest, HoldsAsManyRequestsAsTheSendQueue) {
 
 TEST_F(WorkRequestChainTest, RequestsHaveSeparateElementsAndInlineData) {
   static_assert(WorkRequestChain::BytesOf(kCap) ==
-                kCap.max_send_wr * sizeof(ibv_send_wr) +
+                kCap.max_send_wr * sizeof(verbs::FlushWorkRequest) +
                     kCap.max_send_wr * kCap.max_send_sge * sizeof(ibv_sge) +
                     kCap.max_send_wr * kCap.max_inline_data);
   static_assert(WorkRequestChain::BytesOf({}) == 0);

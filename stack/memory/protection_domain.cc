@@ -24,6 +24,10 @@ absl::Status CheckStretch(const void* address, uint64_t length, uint64_t iova, i
     return absl::InvalidArgumentError(
         "memory region: REMOTE_WRITE or REMOTE_ATOMIC asked for without LOCAL_WRITE; add it");
   }
+  if ((access & kAccessFlushPersistent) != 0) {
+    return absl::InvalidArgumentError(
+        "memory region: FLUSH_PERSISTENT asked for memory that is not persistent; leave it out");
+  }
   const uint64_t start = reinterpret_cast<uint64_t>(address);
   if (start + length < start || iova + length < iova) {
     return absl::InvalidArgumentError(

@@ -16,6 +16,11 @@
 
 namespace pollux::memory {
 
+// IBV_ACCESS_FLUSH_GLOBAL and IBV_ACCESS_FLUSH_PERSISTENT of rdma-core 45 and later: which FLUSHes
+// of a peer a region and a queue pair allow.
+inline constexpr int kAccessFlushGlobal = 1 << 8;
+inline constexpr int kAccessFlushPersistent = 1 << 9;
+
 class RegionTable;
 
 // Memory regions and queue pairs can be used together only within one domain. A domain belongs to
@@ -96,7 +101,8 @@ class RegionTable {
 
   // Registers memory under a new key. With IBV_ACCESS_ZERO_BASED the first byte has address 0.
   // Errors: ResourceExhausted at capacity; InvalidArgument for REMOTE_WRITE or REMOTE_ATOMIC
-  // without LOCAL_WRITE (as ibv_reg_mr), or for a range that wraps around the address space.
+  // without LOCAL_WRITE (as ibv_reg_mr), for kAccessFlushPersistent, since no memory counts as
+  // persistent (as rxe), or for a range that wraps around the address space.
   absl::StatusOr<MemoryRegion> Register(ProtectionDomain* pd, void* address, uint64_t length,
                                         int access);
   // As ibv_reg_mr_iova: peers and work requests address the first byte by `iova`.

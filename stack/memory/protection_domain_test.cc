@@ -138,6 +138,22 @@ TEST_F(RegionTableTest, RegistrationAboveTheMaximumIsRefused) {
   EXPECT_TRUE(table_.Register(&pd_, buffer_, 64, 0).ok());
 }
 
+// As rxe, for memory that is not persistent.
+TEST_F(RegionTableTest, NoMemoryTakesPersistentFlushes) {
+  constexpr int kBoth = kAccessFlushGlobal | kAccessFlushPersistent;
+  for (const int access : {kAccessFlushPersistent, kBoth}) {
+    EXPECT_EQ(table_.Register(&pd_, buffer_, 64, access).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+  const absl::StatusOr<MemoryRegion> region =
+      table_.Register(&pd_, buffer_, 64, kAccessFlushGlobal);
+  ASSERT_TRUE(region.ok()) << region.status();
+  EXPECT_EQ(table_.Reregister(region->key, &pd_, buffer_, 64, region->iova, kBoth).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Check(region->key, 0, 64, kAccessFlushGlobal), AccessResult::kOk);
+  EXPECT_EQ(Check(region->key, 0, 64, kBoth), AccessResult::kNotAllowed);
+}
+
 TEST_F(RegionTableTest, RemoteWriteNeedsLocalWrite) {
   EXPECT_FALSE(table_.Register(&pd_, buffer_, 64, IBV_ACCESS_REMOTE_WRITE).ok());
   EXPECT_FALSE(table_.Register(&pd_, buffer_, 64, IBV_ACCESS_REMOTE_ATOMIC).ok());

@@ -22,11 +22,12 @@ TestNode::TestNode(const std::string& name, Qpn qpn, uint32_t ipv4, ibv_qp_type 
       egress(this, pool, &counters),
       address(ipv4) {
   EXPECT_NE(pool, nullptr);
-  key = regions
-            .Register(&pd, memory.data(), memory.size(),
-                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
-            ->key;
+  key =
+      regions
+          .Register(&pd, memory.data(), memory.size(),
+                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                        IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | memory::kAccessFlushGlobal)
+          ->key;
   verbs::QueuePairInitAttr init;
   init.type = type;
   init.pd = &pd;
@@ -124,8 +125,8 @@ ibv_qp_attr TestPair::DefaultAttr() {
   ibv_qp_attr attr{};
   attr.port_num = 1;
   attr.path_mtu = IBV_MTU_1024;
-  attr.qp_access_flags =
-      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+                         IBV_ACCESS_REMOTE_ATOMIC | memory::kAccessFlushGlobal;
   attr.qkey = 0x11111111;
   attr.sq_psn = attr.rq_psn = 0xFFFFF0;  // wraps soon
   attr.max_rd_atomic = attr.max_dest_rd_atomic = 16;

@@ -7,12 +7,13 @@
 
 #include "stack/base/planted_fault.h"
 #include "stack/verbs/qp_state.h"
+#include "stack/wire/ext_headers.h"
 
 namespace pollux::verbs {
 namespace {
 
 ibv_wc_opcode CompletionOpcode(ibv_wr_opcode opcode) {
-  switch (opcode) {
+  switch (static_cast<unsigned>(opcode)) {  // kWrFlush may be none of its values
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
       return IBV_WC_RDMA_WRITE;
@@ -24,6 +25,8 @@ ibv_wc_opcode CompletionOpcode(ibv_wr_opcode opcode) {
       return IBV_WC_FETCH_ADD;
     case IBV_WR_ATOMIC_WRITE:
       return IBV_WC_ATOMIC_WRITE;
+    case kWrFlush:
+      return kWcFlush;
     case IBV_WR_BIND_MW:
       return IBV_WC_BIND_MW;
     case IBV_WR_LOCAL_INV:
@@ -36,7 +39,7 @@ ibv_wc_opcode CompletionOpcode(ibv_wr_opcode opcode) {
 }
 
 bool HasOpcode(ibv_qp_type type, ibv_wr_opcode opcode) {
-  switch (opcode) {
+  switch (static_cast<unsigned>(opcode)) {
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
       return true;
@@ -50,6 +53,7 @@ bool HasOpcode(ibv_qp_type type, ibv_wr_opcode opcode) {
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
     case IBV_WR_ATOMIC_WRITE:
+    case kWrFlush:
     case IBV_WR_SEND_WITH_INV:
       return type == IBV_QPT_RC;
     default:
@@ -59,6 +63,13 @@ bool HasOpcode(ibv_qp_type type, ibv_wr_opcode opcode) {
 
 constexpr uint64_t kAtomicBytes = 8;
 
+bool IsLegal(const FlushWorkRequest& flush) {
+  constexpr uint8_t kPlacements = wire::kFlushGlobal | wire::kFlushPersistent;
+  return (flush.length <= kMaxMessage || flush.selectivity == wire::kFlushRegion) &&
+         flush.placement != 0 && (flush.placement & ~kPlacements) == 0 &&
+         flush.selectivity <= wire::kFlushRegion;
+}
+
 // What the request names beside its memory.
 void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
   if (type == IBV_QPT_UD) {
@@ -67,7 +78,7 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
     wqe.remote_qkey = wr.wr.ud.remote_qkey;
     return;
   }
-  switch (wr.opcode) {
+  switch (static_cast<unsigned>(wr.opcode)) {
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       wqe.remote_address = wr.wr.atomic.remote_addr;
@@ -91,6 +102,11 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
       wqe.memory = {mapping.address, mapping.length};
       wqe.memory_access = static_cast<uint32_t>(mapping.access);
       break;
+    }
+    case kWrFlush: {
+      const auto& flush = static_cast<const FlushWorkRequest&>(wr);
+      wqe.flush = {static_cast<uint32_t>(flush.length), flush.placement, flush.selectivity};
+      [[fallthrough]];
     }
     default:
       wqe.remote_address = wr.wr.rdma.remote_addr;
@@ -161,6 +177,10 @@ int QueuePair::CheckSend(const ibv_send_wr& wr, uint64_t* length) const {
   }
   *length = 0;
   for (int i = 0; i < wr.num_sge; ++i) *length += wr.sg_list[i].length;
+  if (wr.opcode == kWrFlush) {
+    if (!IsLegal(static_cast<const FlushWorkRequest&>(wr))) return EINVAL;
+    *length = 0;
+  }
   if (*length > kMaxMessage) return EINVAL;
   if (is_inline && !atomic_write && *length > cap.max_inline_data) return EINVAL;
   // As rxe. A responder answers a misaligned one by a NAK, which ends the connection.

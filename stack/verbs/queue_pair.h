@@ -31,6 +31,18 @@ struct RegisterWorkRequest : ibv_send_wr {
   memory::Mapping mapping;  // region_key is unused
 };
 
+// IBV_WR_FLUSH and IBV_WC_FLUSH of rdma-core 45 and later: makes earlier RDMA WRITEs to the peer's
+// memory visible. Post it as a FlushWorkRequest.
+inline constexpr ibv_wr_opcode kWrFlush = static_cast<ibv_wr_opcode>(14);
+inline constexpr ibv_wc_opcode kWcFlush = static_cast<ibv_wc_opcode>(8);
+
+// `wr.rdma` names the first byte and the key; SGEs are not used.
+struct FlushWorkRequest : ibv_send_wr {
+  uint64_t length;      // bytes, at most kMaxMessage; not used for wire::kFlushRegion
+  uint8_t placement;    // wire::kFlushGlobal, wire::kFlushPersistent or both
+  uint8_t selectivity;  // wire::kFlushRange or wire::kFlushRegion
+};
+
 class QueuePair;
 
 // A FIFO of queue pairs, each at most once. A queue pair holds one list pointer for each value of
@@ -103,6 +115,10 @@ struct alignas(64) SendWqe {
     } atomic = {};
     uint8_t atomic_write[8];  // the bytes to write
     struct {
+      uint32_t length;
+      uint8_t placement, selectivity;
+    } flush;
+    struct {
       uint64_t address, length;
     } memory;         // for IBV_WR_BIND_MW and kWrRegMr
     ibv_sge element;  // if has_element
@@ -140,10 +156,11 @@ struct alignas(64) SendWqe {
   bool is_atomic() const {
     return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   }
+  // Whether it is completed by a READ response without payload.
+  bool has_empty_response() const { return opcode == IBV_WR_ATOMIC_WRITE || opcode == kWrFlush; }
   // Whether it is completed by a response of its own rather than by an acknowledgement.
   bool has_response() const {
-    return !is_short_send &&
-           (opcode == IBV_WR_RDMA_READ || is_atomic() || opcode == IBV_WR_ATOMIC_WRITE);
+    return !is_short_send && (opcode == IBV_WR_RDMA_READ || is_atomic() || has_empty_response());
   }
   // Whether it only changes keys on this side and sends nothing.
   bool is_local() const {

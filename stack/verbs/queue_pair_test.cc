@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <vector>
 
+#include "stack/wire/ext_headers.h"
+
 namespace pollux::verbs {
 namespace {
 
@@ -176,6 +178,32 @@ TEST_F(QueuePairTest, InvalidWorkRequestsAreRefused) {
   --sge_[1].length;
   sge_[1].length -= 255;
   EXPECT_EQ(Send(1, 2), 0) << "one packet less";
+}
+
+TEST_F(QueuePairTest, FlushesAreCheckedAndHaveOnePacket) {
+  ToRts();
+  const auto post = [&](uint64_t length, uint8_t placement, uint8_t selectivity, int flags = 0) {
+    FlushWorkRequest wr{};
+    wr.opcode = kWrFlush;
+    wr.sg_list = sge_;  // as after ibv_wr_set_sge(3): not used
+    wr.num_sge = 1;
+    wr.send_flags = static_cast<unsigned>(flags);
+    wr.length = length;
+    wr.placement = placement;
+    wr.selectivity = selectivity;
+    return qp_->PostSend(&wr, nullptr);
+  };
+  EXPECT_EQ(post(64, 0, wire::kFlushRange), EINVAL) << "no placement";
+  EXPECT_EQ(post(64, 4, wire::kFlushRange), EINVAL) << "an unknown placement";
+  EXPECT_EQ(post(64, wire::kFlushGlobal, 2), EINVAL) << "an unknown selectivity";
+  EXPECT_EQ(post(64, wire::kFlushGlobal, wire::kFlushRange, IBV_SEND_INLINE), EINVAL);
+  EXPECT_EQ(post(kMaxMessage + 1, wire::kFlushGlobal, wire::kFlushRange), EINVAL);
+  EXPECT_EQ(post(kMaxMessage, wire::kFlushGlobal | wire::kFlushPersistent, wire::kFlushRange), 0);
+  const SendWqe& wqe = qp_->sq(qp_->sq_tail() - 1);
+  EXPECT_EQ(wqe.packets, 1u);
+  EXPECT_EQ(wqe.flush.length, kMaxMessage);
+  EXPECT_EQ(wqe.length, 0u) << "bytes of payload";
+  EXPECT_TRUE(wqe.has_response());
 }
 
 TEST_F(QueuePairTest, BadWrPointsToTheFirstRequestNotPosted) {

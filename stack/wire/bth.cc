@@ -9,8 +9,8 @@ namespace pollux::wire {
 namespace {
 
 constexpr int kTableSize = 256;
-constexpr uint16_t kAllHeaders =
-    kHasDeth | kHasReth | kHasAtomicEth | kHasAeth | kHasAtomicAckEth | kHasImmediate | kHasIeth;
+constexpr uint16_t kAllHeaders = kHasDeth | kHasAeth | kHasFeth | kHasReth | kHasAtomicEth |
+                                 kHasAtomicAckEth | kHasImmediate | kHasIeth;
 
 constexpr OpcodeInfo Entry(const char* name, Transport transport, Operation operation,
                            PositionBits position, uint16_t headers, bool has_payload) {
@@ -60,6 +60,7 @@ constexpr std::array<OpcodeInfo, kTableSize> MakeTable() {
                                   kHasAeth | kHasAtomicAckEth, false));
   set(kRcCompareSwap, Entry("RC CmpSwap", kRc, O::kAtomic, kOnly, kHasAtomicEth, false));
   set(kRcFetchAdd, Entry("RC FetchAdd", kRc, O::kAtomic, kOnly, kHasAtomicEth, false));
+  set(kRcFlush, Entry("RC FLUSH", kRc, O::kFlush, kOnly, kHasFeth | kHasReth, false));
   set(kRcAtomicWrite, Entry("RC ATOMIC WRITE", kRc, O::kAtomicWrite, kOnly, kHasReth, true));
   set(kRcSendLastInvalidate,
       Entry("RC SEND Last with Invalidate", kRc, O::kSend, kLast, kHasIeth, true));

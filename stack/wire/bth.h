@@ -38,6 +38,7 @@ enum class Opcode : uint8_t {
   kRcFetchAdd = 0x14,
   kRcSendLastInvalidate = 0x16,
   kRcSendOnlyInvalidate = 0x17,
+  kRcFlush = 0x1C,
   kRcAtomicWrite = 0x1D,
   kUcSendFirst = 0x20,
   kUcSendMiddle = 0x21,
@@ -56,15 +57,17 @@ enum class Opcode : uint8_t {
   kCnp = 0x81,
 };
 
-// The extended headers of an opcode. They follow the BTH in the order of these bits.
+// The extended headers of an opcode. They follow the BTH in the order of these bits. No opcode has
+// an AETH and a RETH: the AETH is before it, so that its offset is found sooner.
 enum HeaderBits : uint16_t {
   kHasDeth = 1 << 0,
-  kHasReth = 1 << 1,
-  kHasAtomicEth = 1 << 2,
-  kHasAeth = 1 << 3,
-  kHasAtomicAckEth = 1 << 4,
-  kHasImmediate = 1 << 5,
-  kHasIeth = 1 << 6,
+  kHasAeth = 1 << 1,
+  kHasFeth = 1 << 2,
+  kHasReth = 1 << 3,
+  kHasAtomicEth = 1 << 4,
+  kHasAtomicAckEth = 1 << 5,
+  kHasImmediate = 1 << 6,
+  kHasIeth = 1 << 7,
 };
 
 enum class Operation : uint8_t {
@@ -75,7 +78,9 @@ enum class Operation : uint8_t {
   kAck,
   kAtomic,
   kAtomicAck,
-  kAtomicWrite,  // answered by a READ response without payload
+  // Both are answered by a READ response without payload.
+  kAtomicWrite,
+  kFlush,
   kCnp
 };
 enum class Transport : uint8_t { kRc, kUc, kUd, kCnp };
@@ -97,7 +102,7 @@ const OpcodeInfo* FindOpcode(uint8_t opcode);
 
 // The offset of header `bit` from the first byte after the BTH; `headers` is the opcode's set.
 constexpr uint8_t ExtHeaderOffset(uint16_t headers, HeaderBits bit) {
-  constexpr uint8_t kBytes[] = {8, 16, 28, 4, 8, 4, 4};
+  constexpr uint8_t kBytes[] = {8, 4, 4, 16, 28, 8, 4, 4};
   uint8_t offset = 0;
   for (int i = 0; (1 << i) < bit; ++i) {
     if (headers & (1 << i)) offset += kBytes[i];

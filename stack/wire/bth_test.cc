@@ -12,7 +12,7 @@ namespace {
 TEST(OpcodeTableTest, KnowsExactlyTheDeclaredOpcodes) {
   std::set<int> known;
   for (int i = 0; i <= 0x14; ++i) known.insert(i);
-  known.insert({0x16, 0x17, 0x1D});
+  known.insert({0x16, 0x17, 0x1C, 0x1D});
   for (int i = 0x20; i <= 0x2B; ++i) known.insert(i);
   known.insert({0x64, 0x65, 0x81});
   for (int i = 0; i < 256; ++i) {
@@ -42,7 +42,9 @@ TEST(OpcodeTableTest, HeadersMatchTheOperation) {
     EXPECT_EQ((info->headers & kHasReth) != 0,
               info->operation == Operation::kReadRequest ||
                   info->operation == Operation::kAtomicWrite ||
+                  info->operation == Operation::kFlush ||
                   (info->operation == Operation::kWrite && first_or_only));
+    EXPECT_EQ((info->headers & kHasFeth) != 0, info->operation == Operation::kFlush);
     EXPECT_EQ((info->headers & kHasAtomicEth) != 0, info->operation == Operation::kAtomic);
     EXPECT_EQ((info->headers & kHasAeth) != 0, info->is_response && info->position != kMiddle);
     EXPECT_EQ((info->headers & kHasAtomicAckEth) != 0, info->operation == Operation::kAtomicAck);
@@ -59,6 +61,10 @@ TEST(OpcodeTableTest, OffsetsOfExtendedHeadersFollowTheirOrder) {
   EXPECT_EQ(ExtHeaderOffset(write.headers, kHasReth), 0);
   EXPECT_EQ(ExtHeaderOffset(write.headers, kHasImmediate), 16);
   EXPECT_EQ(write.header_bytes, 20);
+  const OpcodeInfo& flush = *FindOpcode(static_cast<uint8_t>(Opcode::kRcFlush));
+  EXPECT_EQ(ExtHeaderOffset(flush.headers, kHasFeth), 0);
+  EXPECT_EQ(ExtHeaderOffset(flush.headers, kHasReth), 4);
+  EXPECT_EQ(flush.header_bytes, 20);
   const OpcodeInfo& atomic = *FindOpcode(static_cast<uint8_t>(Opcode::kRcAtomicAcknowledge));
   EXPECT_EQ(ExtHeaderOffset(atomic.headers, kHasAtomicAckEth), 4);
   EXPECT_EQ(atomic.header_bytes, 12);

@@ -14,6 +14,14 @@ constexpr size_t kRkey = 8;
 constexpr size_t kLength = 12;
 static_assert(kLength + 4 == kRethBytes);
 }  // namespace reth
+namespace feth {
+// All of it is in the last byte.
+constexpr size_t kFlags = 3;
+constexpr uint8_t kPlacementMask = 0x0F;
+constexpr int kSelectivityShift = 4;
+constexpr uint8_t kSelectivityMask = 0x03;
+static_assert(kFlags + 1 == kFethBytes);
+}  // namespace feth
 namespace aeth {
 constexpr size_t kSyndrome = 0;
 constexpr size_t kMsn = 1;
@@ -45,6 +53,19 @@ constexpr uint8_t kFiveBits = 0x1F;
 }  // namespace
 
 uint32_t RnrDelayUs(uint8_t code) { return kRnrDelaysUs[code & kFiveBits]; }
+
+Feth ParseFeth(const uint8_t* p) {
+  const uint8_t flags = p[feth::kFlags];
+  return {.placement = static_cast<uint8_t>(flags & feth::kPlacementMask),
+          .selectivity =
+              static_cast<uint8_t>(flags >> feth::kSelectivityShift & feth::kSelectivityMask)};
+}
+
+void EmitFeth(const Feth& feth, uint8_t* p) {
+  StoreBe32(p, static_cast<uint32_t>(feth.selectivity & feth::kSelectivityMask)
+                       << feth::kSelectivityShift |
+                   (feth.placement & feth::kPlacementMask));
+}
 
 Reth ParseReth(const uint8_t* p) {
   return {LoadBe64(p + reth::kAddress), LoadBe32(p + reth::kRkey), LoadBe32(p + reth::kLength)};

@@ -9,6 +9,7 @@
 
 namespace pollux::wire {
 
+inline constexpr size_t kFethBytes = 4;
 inline constexpr size_t kRethBytes = 16;
 inline constexpr size_t kAethBytes = 4;
 inline constexpr size_t kImmediateBytes = 4;
@@ -23,6 +24,18 @@ struct Reth {
   uint32_t rkey = 0;
   uint32_t length = 0;  // DMA length, bytes
   friend bool operator==(const Reth&, const Reth&) = default;
+};
+
+// What a FLUSH does, and to what: the values of rdma-core's ibv_placement_type and
+// ibv_selectivity_level. Source: IB specification volume 1, annex A19.
+inline constexpr uint8_t kFlushGlobal = 1 << 0;      // makes earlier writes visible to all readers
+inline constexpr uint8_t kFlushPersistent = 1 << 1;  // and keeps them when the power fails
+inline constexpr uint8_t kFlushRange = 0;            // the bytes that the RETH names
+inline constexpr uint8_t kFlushRegion = 1;           // the whole region of its key
+struct Feth {
+  uint8_t placement = 0;    // 4 bits: kFlushGlobal, kFlushPersistent
+  uint8_t selectivity = 0;  // 2 bits: kFlushRange or kFlushRegion
+  friend bool operator==(const Feth&, const Feth&) = default;
 };
 
 struct Aeth {
@@ -69,6 +82,8 @@ constexpr uint64_t TimeoutCodeNs(uint8_t code) {
 }
 
 // Each function reads or writes exactly the bytes of its header (kRethBytes and so on) at `p`.
+Feth ParseFeth(const uint8_t* p);
+void EmitFeth(const Feth& feth, uint8_t* p);
 Reth ParseReth(const uint8_t* p);
 void EmitReth(const Reth& reth, uint8_t* p);
 Aeth ParseAeth(const uint8_t* p);

@@ -25,6 +25,15 @@ TEST(ExtHeadersTest, RethRoundTrips) {
   EXPECT_EQ(again, bytes);
 }
 
+TEST(ExtHeadersTest, FethIsInTheLowestSixBits) {
+  const std::array<uint8_t, kFethBytes> bytes = {0x01, 0x02, 0x03, 0xD2};
+  const Feth feth = ParseFeth(bytes.data());
+  EXPECT_EQ(feth, (Feth{.placement = kFlushPersistent, .selectivity = kFlushRegion}));
+  std::array<uint8_t, kFethBytes> again;
+  EmitFeth(feth, again.data());
+  EXPECT_EQ(again, (std::array<uint8_t, kFethBytes>{0, 0, 0, 0x12})) << "reserved bits are zero";
+}
+
 TEST(ExtHeadersTest, AethRoundTrips) {
   const auto bytes = Counting<kAethBytes>();
   EXPECT_EQ(ParseAeth(bytes.data()), (Aeth{0x01, 0x020304}));

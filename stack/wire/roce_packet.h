@@ -55,6 +55,7 @@ struct RocePacket {
   // Whether the packet came from `source` to `destination`.
   bool IsBetween(const Gid& source, const Gid& destination) const;
   // Extended headers, decoded in place. Valid only if info->headers has the bit.
+  Feth feth() const { return ParseFeth(ext(kHasFeth)); }
   Reth reth() const { return ParseReth(ext(kHasReth)); }
   Aeth aeth() const { return ParseAeth(ext(kHasAeth)); }
   Deth deth() const { return ParseDeth(ext(kHasDeth)); }

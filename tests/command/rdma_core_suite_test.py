@@ -38,7 +38,6 @@ NOT_ANNOUNCED = (
     "Create QP type 8 is not supported",  # raw packets
     "Create Raw Packet QP with",
     "Create XRCD is not supported",
-    "Create mr with IBV_ACCESS_FLUSH_GLOBAL",
     "Device memory is not supported",
     NO_INTERFACE,
     "Extended CQ is not supported",  # with tag matching

@@ -33,6 +33,7 @@ void EmitExtHeaders(const RocePacket& packet, uint8_t* out) {
   const uint16_t headers = packet.info->headers;
   const auto at = [&](wire::HeaderBits bit) { return out + wire::ExtHeaderOffset(headers, bit); };
   if (headers & wire::kHasDeth) wire::EmitDeth(packet.deth(), at(wire::kHasDeth));
+  if (headers & wire::kHasFeth) wire::EmitFeth(packet.feth(), at(wire::kHasFeth));
   if (headers & wire::kHasReth) wire::EmitReth(packet.reth(), at(wire::kHasReth));
   if (headers & wire::kHasAtomicEth) {
     wire::EmitAtomicEth(packet.atomic_eth(), at(wire::kHasAtomicEth));

@@ -25,6 +25,7 @@ void ReadExtHeaders(const RocePacket& packet) {
   using namespace pollux::wire;
   const auto has = [&](HeaderBits bit) { return (packet.info->headers & bit) != 0; };
   volatile uint64_t sink = 0;
+  if (has(kHasFeth)) sink = packet.feth().placement;
   if (has(kHasReth)) sink = packet.reth().address;
   if (has(kHasAeth)) sink = packet.aeth().msn;
   if (has(kHasDeth)) sink = packet.deth().qkey;

@@ -77,6 +77,9 @@ class HostileFramesTest(Victim):
         for address, size in ((0x1000, 8), (0x1001, 8), (0x1000, 4), (0x1000, 0)):
             yield (wire.bth(wire.RC_ATOMIC_WRITE, to, psn) + wire.reth(address, 0x1234, 8)
                    + bytes(size))
+        for feth in (0x01, 0x02, 0x11, 0x00, 0x0C, 0x31):  # placement, and selectivity << 4
+            yield (wire.bth(wire.RC_FLUSH, to, psn) + struct.pack("!I", feth)
+                   + wire.reth(0x1000, 0x1234, 64))
 
     def test_service_survives_any_opcode_to_any_queue_pair(self):
         """Sends all 256 opcodes to a connection's queue pair, to another number, to queue pairs 0

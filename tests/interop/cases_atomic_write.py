@@ -17,7 +17,7 @@ def two_sides(bench, access=ibv.EVERY_ACCESS):
     active, passive = peers(bench)
     active.mr()
     key = passive.mr(access=access)
-    bare(active, passive, "rc", atomic_write=1)
+    bare(active, passive, "rc", ops={"atomic_write": 1})
     return active, passive, key
 
 

@@ -263,12 +263,11 @@ def disconnect(active, passive, number=0):
     active.event("DISCONNECTED")
 
 
-def bare(one, other, kind, number=0, mtu=3, access=ibv.EVERY_REMOTE, atomic_write=0, **values):
+def bare(one, other, kind, number=0, mtu=3, access=ibv.EVERY_REMOTE, ops=None, **values):
     """Connects two queue pairs of a type without CM, both to RTS. `access`: what `other` allows;
-    `atomic_write`: whether ATOMIC WRITEs can be posted."""
+    `ops`: what can be posted beside the usual, as {"atomic_write": 1} or {"flush": 1}."""
     sides = ((one, other, 0x123450), (other, one, 0xFFFFF0))  # PSNs that wrap soon on one side
-    qpn = {side: side.do("qp", n=number, type=kind, atomic_write=atomic_write)[0]
-           for side, _, _ in sides}
+    qpn = {side: side.do("qp", n=number, type=kind, **(ops or {}))[0] for side, _, _ in sides}
     one.do("init", n=number, type=kind)
     other.do("init", n=number, type=kind, access=access)
     for side, far, psn in sides:

@@ -254,6 +254,15 @@ void PostRecv(const peer_words* words) {
 }
 
 int Post(int qp, ibv_send_wr* wr) {
+  verbs::FlushWorkRequest flush{};
+  if (wr->opcode == verbs::kWrFlush) {
+    static_cast<ibv_send_wr&>(flush) = *wr;
+    const uint32_t feth = ntohl(wr->imm_data);
+    flush.length = peer_flush_bytes(wr);
+    flush.placement = static_cast<uint8_t>(feth & 0x0F);
+    flush.selectivity = static_cast<uint8_t>(feth >> 4);
+    wr = &flush;
+  }
   return OnCore([&] {
     const ibv_send_wr* bad = nullptr;
     return program->qps[static_cast<size_t>(qp)]->PostSend(wr, &bad);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "stack/wire/ext_headers.h"
 #include "tests/sim/connect.h"
 
 namespace pollux::sim {
@@ -18,9 +19,10 @@ constexpr uint32_t kQkey = 0x1BADCAFE;
 
 ibv_wr_opcode DrawOpcode(Random& random, ibv_qp_type type) {
   // In the order in which the types have them: UD the first two, UC the first four.
-  constexpr ibv_wr_opcode kOpcodes[] = {
-      IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,        IBV_WR_RDMA_WRITE,  IBV_WR_RDMA_WRITE_WITH_IMM,
-      IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_WRITE};
+  constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_SEND,         IBV_WR_SEND_WITH_IMM,
+                                        IBV_WR_RDMA_WRITE,   IBV_WR_RDMA_WRITE_WITH_IMM,
+                                        IBV_WR_RDMA_READ,    IBV_WR_ATOMIC_FETCH_AND_ADD,
+                                        IBV_WR_ATOMIC_WRITE, verbs::kWrFlush};
   return kOpcodes[random.Below(type == IBV_QPT_UD   ? 2
                                : type == IBV_QPT_UC ? 4
                                                     : std::size(kOpcodes))];
@@ -52,8 +54,9 @@ void FailingEnd::Draw(int messages, uint32_t max_length, SimulatedFault fault) {
   for (int i = 0; i < messages; ++i) {
     FailingMessage message;
     message.opcode = DrawOpcode(random_, type_);
-    message.length =
-        message.changes_word() ? 8 : static_cast<uint32_t>(random_.Below(max_length + 1));
+    message.length = message.changes_word() ? 8
+                     : message.is_flush()   ? 0
+                                            : static_cast<uint32_t>(random_.Below(max_length + 1));
     message.immediate = random_.Next32();
     message.signaled = random_.Chance(0.7) || i + 1 == messages;
     message.value = random_.Next64();
@@ -79,7 +82,7 @@ void FailingEnd::LayOut(FailingEnd& peer, unsigned arena_slot) {
   end_ += peer.messages_.size() * (ReceiveBytes() + kReceiveGapBytes);
   target_start_ = end_ += kGuardBytes;
   for (FailingMessage& message : peer.messages_) {
-    if (!message.changes_word() && message.opcode != IBV_WR_SEND &&
+    if (!message.changes_word() && !message.is_flush() && message.opcode != IBV_WR_SEND &&
         message.opcode != IBV_WR_SEND_WITH_IMM) {
       Reserve(message.length, &message.remote);
     }
@@ -102,7 +105,8 @@ void FailingEnd::Register() {
   local_ = make(0, receives_start_ - kGuardBytes, 0);
   receive_ = make(receives_start_, target_start_ - kGuardBytes, 0);
   target_ = make(target_start_, end_ - kGuardBytes,
-                 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+                 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                     memory::kAccessFlushGlobal);
   if (!affects_one_) return;
   const FailingMessage& one = messages_[fault_after_];
   own_ = make(one.local, one.local + std::max(1u, one.length), 0);
@@ -111,8 +115,8 @@ void FailingEnd::Register() {
 void FailingEnd::Connect(ibv_qp_attr attr, uint32_t own_psn, uint32_t peer_psn, bool in_order) {
   in_order_ = in_order;
   few_retries_ = attr.retry_cnt < 7;
-  attr.qp_access_flags =
-      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+                         IBV_ACCESS_REMOTE_ATOMIC | memory::kAccessFlushGlobal;
   if (type_ == IBV_QPT_UC) attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   attr.qkey = kQkey;
   attr.sq_psn = own_psn;
@@ -211,7 +215,7 @@ bool FailingEnd::PostSends() {
 int FailingEnd::Post(const FailingMessage& message) {
   const bool has_own = affects_one_ && posted_ == fault_after_;
   ibv_sge sge{Address(message.local), message.length, has_own ? own_.key : local_.key};
-  ibv_send_wr wr{};
+  verbs::FlushWorkRequest wr{};
   wr.wr_id = posted_;
   wr.sg_list = &sge;
   wr.num_sge = 1;
@@ -231,6 +235,11 @@ int FailingEnd::Post(const FailingMessage& message) {
     sge = {reinterpret_cast<uint64_t>(&message.value), sizeof message.value, 0};
     wr.send_flags |= IBV_SEND_INLINE;
     wr.wr.rdma = {.remote_addr = peer_->Address(peer_->word_), .rkey = key};
+  } else if (message.is_flush()) {
+    wr.wr.rdma = {.remote_addr = peer_->Address(peer_->word_), .rkey = key};
+    wr.length = 8;
+    wr.placement = wire::kFlushGlobal;
+    wr.selectivity = message.immediate % 2 == 0 ? wire::kFlushRange : wire::kFlushRegion;
   } else {
     wr.wr.rdma = {.remote_addr = peer_->Address(message.remote), .rkey = key};
   }

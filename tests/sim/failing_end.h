@@ -101,12 +101,14 @@ struct FailingMessage {
   bool is_atomic() const { return opcode == IBV_WR_ATOMIC_FETCH_AND_ADD; }
   bool is_atomic_write() const { return opcode == IBV_WR_ATOMIC_WRITE; }
   bool changes_word() const { return is_atomic() || is_atomic_write(); }
+  bool is_flush() const { return opcode == verbs::kWrFlush; }
   // The word at the peer after this message, if it was `word` before.
   uint64_t WordAfter(uint64_t word) const {
     return is_atomic() ? word + value : is_atomic_write() ? value : word;
   }
   bool takes_receive() const {
-    return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ && !changes_word();
+    return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ && !changes_word() &&
+           !is_flush();
   }
   bool has_immediate() const {
     return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;

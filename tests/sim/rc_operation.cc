@@ -23,11 +23,14 @@ RcOperation DrawOperation(Random& random, ibv_wr_opcode opcode, uint32_t max_len
     operation.signaled = random.Chance(0.5);
     return operation;
   }
-  operation.length = operation.changes_word() ? 8 : DrawLength(random, max_length);
+  operation.length = operation.changes_word() ? 8
+                     : operation.is_flush()   ? 0
+                                              : DrawLength(random, max_length);
   if (random.Chance(0.2)) operation.flags |= IBV_SEND_FENCE;
   if (random.Chance(0.2)) operation.flags |= IBV_SEND_SOLICITED;
   const bool may_be_inline = operation.length <= kRcInline && opcode != IBV_WR_RDMA_READ &&
-                             !operation.changes_word() && random.Chance(0.3);
+                             !operation.changes_word() && !operation.is_flush() &&
+                             random.Chance(0.3);
   if (may_be_inline || operation.is_atomic_write()) operation.flags |= IBV_SEND_INLINE;
   operation.immediate = random.Next32();
   operation.signaled = random.Chance(0.7);
@@ -64,10 +67,10 @@ void DrawWord(Random& random, RcOperation& operation, uint64_t (&words)[kRcWords
 void DrawOrdinary(Random& random, int count, uint32_t max_length, RcSequence& sequence) {
   uint64_t words[kRcWords] = {};
   for (int i = 0; i < count; ++i) {
-    const ibv_wr_opcode opcode =
-        OneOf(random, {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
-                       IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
-                       IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_WRITE, IBV_WR_SEND_WITH_INV});
+    const ibv_wr_opcode opcode = OneOf(
+        random, {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+                 IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
+                 IBV_WR_ATOMIC_WRITE, verbs::kWrFlush, IBV_WR_SEND_WITH_INV});
     RcOperation operation = DrawOperation(random, opcode, max_length, i);
     if (operation.changes_word()) DrawWord(random, operation, words);
     sequence.operations.push_back(std::move(operation));

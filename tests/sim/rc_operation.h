@@ -65,11 +65,12 @@ struct RcOperation {
   }
   bool is_atomic_write() const { return opcode == IBV_WR_ATOMIC_WRITE; }
   bool changes_word() const { return is_atomic() || is_atomic_write(); }
+  bool is_flush() const { return opcode == verbs::kWrFlush; }
   bool is_write() const {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }
   bool takes_receive() const {
-    return !is_local() && !changes_word() && opcode != IBV_WR_RDMA_WRITE &&
+    return !is_local() && !changes_word() && !is_flush() && opcode != IBV_WR_RDMA_WRITE &&
            opcode != IBV_WR_RDMA_READ;
   }
   bool has_immediate() const {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "stack/transport/rc/send_cursor.h"
+#include "stack/wire/ext_headers.h"
 #include "tests/sim/connect.h"
 
 namespace pollux::sim {
@@ -122,10 +123,11 @@ void RcSide::Register() {
                .RegMr(pd_, arena_->at(local_start), target_start_ - kRcGuardBytes - local_start,
                       IBV_ACCESS_LOCAL_WRITE)
                .value();
-  target_ = worker
-                .RegMr(pd_, arena_->at(target_start_), target_end_ - target_start_,
-                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
-                .value();
+  target_ =
+      worker
+          .RegMr(pd_, arena_->at(target_start_), target_end_ - target_start_,
+                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | memory::kAccessFlushGlobal)
+          .value();
   exposed_ = worker
                  .RegMr(pd_, arena_->at(exposed_start_), exposed_end_ - exposed_start_,
                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
@@ -175,8 +177,8 @@ void RcSide::MapInvalidated() {
 
 void RcSide::Connect(const ibv_qp_attr& common) {
   ibv_qp_attr attr = common;
-  attr.qp_access_flags =
-      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+                         IBV_ACCESS_REMOTE_ATOMIC | memory::kAccessFlushGlobal;
   attr.sq_psn = first_psn_;
   attr.rq_psn = peer_->first_psn_;
   const absl::Status status = BringToRts(node_, qp_, peer_->node_, peer_->qp_->qpn(), attr);
@@ -228,8 +230,9 @@ bool RcSide::PostSends() {
   while (MayPost()) {
     RcOperation& operation = operations_[posted_];
     const int flags = operation.flags | (operation.signaled ? IBV_SEND_SIGNALED : 0);
-    const int error =
-        operation.is_local() ? PostLocal(operation, flags) : PostTransfer(operation, flags);
+    const int error = operation.is_local()   ? PostLocal(operation, flags)
+                      : operation.is_flush() ? PostFlush(operation, flags)
+                                             : PostTransfer(operation, flags);
     if (error != 0) {
       Violate(absl::StrFormat("posting request %d: errno %d", posted_, error));
       break;
@@ -274,6 +277,20 @@ int RcSide::PostTransfer(const RcOperation& operation, int flags) {
                       : operation.is_write() ? peer_->target_.key
                                              : peer_->source_.key;
   }
+  return qp_->PostSend(&wr, nullptr);
+}
+
+// Of all that this side writes at the peer.
+int RcSide::PostFlush(const RcOperation& operation, int flags) {
+  verbs::FlushWorkRequest wr{};
+  wr.wr_id = posted_;
+  wr.opcode = verbs::kWrFlush;
+  wr.send_flags = static_cast<unsigned>(flags);
+  wr.wr.rdma.remote_addr = peer_->Address(peer_->target_start_);
+  wr.wr.rdma.rkey = peer_->target_.key;
+  wr.length = peer_->target_end_ - peer_->target_start_;
+  wr.placement = wire::kFlushGlobal;
+  wr.selectivity = operation.immediate % 2 == 0 ? wire::kFlushRange : wire::kFlushRegion;
   return qp_->PostSend(&wr, nullptr);
 }
 

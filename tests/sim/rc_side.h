@@ -80,6 +80,7 @@ class RcSide : public engine::Poller {
   bool MayPost();
   bool PostSends();
   int PostTransfer(const RcOperation& operation, int flags);
+  int PostFlush(const RcOperation& operation, int flags);
   int PostLocal(RcOperation& operation, int flags);
   int PostBind(ExposedRegion& exposure, const Object& object, bool unbind, ibv_send_wr* wr);
   bool PostReceives();

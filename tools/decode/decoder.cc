@@ -106,6 +106,13 @@ void AddExtendedHeaders(const wire::RocePacket& packet, size_t kept, DecodedFram
                                {"source_qpn", Hex24(deth.source_qpn.value)}};
     absl::StrAppendFormat(&summary, " from QPN 0x%06x", deth.source_qpn.value);
   }
+  if (has(wire::kHasFeth, wire::kFethBytes)) {
+    const wire::Feth feth = packet.feth();
+    decoded->fields["feth"] = {{"placement", feth.placement}, {"selectivity", feth.selectivity}};
+    absl::StrAppend(&summary, (feth.placement & wire::kFlushGlobal) != 0 ? " global" : "",
+                    (feth.placement & wire::kFlushPersistent) != 0 ? " persistent" : "",
+                    feth.selectivity == wire::kFlushRegion ? " region" : "");
+  }
   if (has(wire::kHasReth, wire::kRethBytes)) {
     const wire::Reth reth = packet.reth();
     decoded->fields["reth"] = {

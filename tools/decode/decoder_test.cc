@@ -214,6 +214,21 @@ TEST(DecoderTest, CompleteHeadersOfATruncatedFrameAreShown) {
   EXPECT_TRUE(DecodeCut("rocev1_rc_ack", 14 + 40 + 12).fields.contains("bth"));
 }
 
+// A FLUSH in the place of a WRITE: the captures have none.
+TEST(DecoderTest, AFlushIsShownWithItsPlacement) {
+  Frame frame = Vectors().at("rc_write_first_pmtu256");
+  frame[42] = static_cast<uint8_t>(wire::Opcode::kRcFlush);
+  const uint8_t feth[] = {0, 0, 0, wire::kFlushRegion << 4 | wire::kFlushGlobal};
+  std::copy(std::begin(feth), std::end(feth), &frame[54]);
+  frame.resize(54 + wire::kFethBytes + wire::kRethBytes);
+  const DecodedFrame decoded = Decoder({}).Decode(frame, 1000);
+  EXPECT_THAT(decoded.summary, HasSubstr("RC FLUSH"));
+  EXPECT_THAT(decoded.summary, HasSubstr(" global region address 0x"));
+  EXPECT_EQ(decoded.fields["feth"]["placement"], 1);
+  EXPECT_EQ(decoded.fields["feth"]["selectivity"], 1);
+  EXPECT_TRUE(decoded.fields.contains("reth"));
+}
+
 TEST(DecoderTest, TruncationIsShownInLinesAndJson) {
   const DecodedFrame decoded = DecodeCut("rc_write_first_pmtu256", 60);
   EXPECT_THAT(ToLine({}, decoded), HasSubstr("  (ICRC not checked: cut to 60 of "));

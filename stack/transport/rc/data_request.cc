@@ -13,11 +13,15 @@ using wire::Opcode;
 bool SendDataRequest(const verbs::QueuePair& qp, const SendWqe& wqe, uint32_t begin, uint32_t end,
                      PacketBuilder& builder, PollContext& context) {
   const bool writes = wqe.opcode == IBV_WR_ATOMIC_WRITE;
+  const bool flushes = wqe.opcode == verbs::kWrFlush;
   const Opcode opcode = wqe.opcode == IBV_WR_RDMA_READ            ? Opcode::kRcReadRequest
                         : writes                                  ? Opcode::kRcAtomicWrite
+                        : flushes                                 ? Opcode::kRcFlush
                         : wqe.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? Opcode::kRcCompareSwap
                                                                   : Opcode::kRcFetchAdd;
-  const size_t ext_bytes = wqe.is_atomic() ? wire::kAtomicEthBytes : wire::kRethBytes;
+  const size_t ext_bytes = wqe.is_atomic() ? wire::kAtomicEthBytes
+                           : flushes       ? wire::kFethBytes + wire::kRethBytes
+                                           : wire::kRethBytes;
   if (!builder.Begin({.opcode = opcode,
                       .psn = wqe.first_psn + begin,
                       .ack_request = true,
@@ -33,6 +37,11 @@ bool SendDataRequest(const verbs::QueuePair& qp, const SendWqe& wqe, uint32_t be
                          .swap_or_add = swaps ? wqe.atomic.swap : wqe.atomic.compare_add,
                          .compare = swaps ? wqe.atomic.compare_add : 0},
                         builder.ext());
+  } else if (flushes) {
+    wire::EmitFeth({.placement = wqe.flush.placement, .selectivity = wqe.flush.selectivity},
+                   builder.ext());
+    wire::EmitReth({.address = wqe.remote_address, .rkey = wqe.rkey, .length = wqe.flush.length},
+                   builder.ext() + wire::kFethBytes);
   } else {
     const uint32_t mtu = qp.PathMtuBytes();
     const uint32_t offset = begin * mtu;
@@ -49,13 +58,13 @@ bool SendDataRequest(const verbs::QueuePair& qp, const SendWqe& wqe, uint32_t be
 bool IsResponseTo(const wire::RocePacket& response, const SendWqe& wqe) {
   return response.info->operation == wire::Operation::kAtomicAck
              ? wqe.is_atomic()
-             : wqe.opcode == IBV_WR_RDMA_READ || wqe.opcode == IBV_WR_ATOMIC_WRITE;
+             : wqe.opcode == IBV_WR_RDMA_READ || wqe.has_empty_response();
 }
 
 ibv_wc_status PlaceResponse(const wire::RocePacket& response, verbs::QueuePair& qp, uint32_t index,
                             uint32_t packet) {
   const SendWqe& wqe = qp.sq(index);
-  if (wqe.opcode == IBV_WR_ATOMIC_WRITE) {
+  if (wqe.has_empty_response()) {
     return response.payload_length == 0 ? IBV_WC_SUCCESS : IBV_WC_BAD_RESP_ERR;
   }
   const uint32_t offset = packet * qp.PathMtuBytes();

@@ -1,5 +1,5 @@
-// READs, atomics and ATOMIC WRITEs on the requester's side: sends the request and places the
-// response.
+// READs, atomics, ATOMIC WRITEs and FLUSHes on the requester's side: sends the request and places
+// the response.
 #ifndef POLLUX_STACK_TRANSPORT_RC_DATA_REQUEST_H_
 #define POLLUX_STACK_TRANSPORT_RC_DATA_REQUEST_H_
 
@@ -14,8 +14,8 @@
 
 namespace pollux::transport {
 
-// Requests the response packets [begin, end) of a READ, or sends an atomic or an
-// ATOMIC WRITE (begin 0, end 1).
+// Requests the response packets [begin, end) of a READ, or sends an atomic, an ATOMIC WRITE or a
+// FLUSH (begin 0, end 1).
 // Returns false if there was no mbuf.
 bool SendDataRequest(const verbs::QueuePair& qp, const verbs::SendWqe& wqe, uint32_t begin,
                      uint32_t end, PacketBuilder& builder, PollContext& context);

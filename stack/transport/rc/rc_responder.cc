@@ -1,5 +1,7 @@
 #include "stack/transport/rc/rc_responder.h"
 
+#include <rte_atomic.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -93,6 +95,9 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
       break;
     case wire::Operation::kAtomicWrite:
       OnAtomicWrite(packet, context);
+      break;
+    case wire::Operation::kFlush:
+      OnFlush(packet, context);
       break;
     default:
       Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
@@ -306,6 +311,43 @@ void RcResponder::OnAtomicWrite(const wire::RocePacket& packet, PollContext& con
   uint64_t value;  // as in the peer's memory
   std::memcpy(&value, packet.payload(), sizeof value);
   __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+void RcResponder::OnFlush(const wire::RocePacket& packet, PollContext& context) {
+  const wire::Feth feth = packet.feth();
+  constexpr int kAccessShift = 8;
+  static_assert(memory::kAccessFlushGlobal == wire::kFlushGlobal << kAccessShift &&
+                memory::kAccessFlushPersistent == wire::kFlushPersistent << kAccessShift);
+  const int access = feth.placement << kAccessShift;
+  if (feth.placement == 0 || feth.placement > (wire::kFlushGlobal | wire::kFlushPersistent) ||
+      feth.selectivity > wire::kFlushRegion ||
+      (static_cast<int>(qp_->attr.qp_access_flags) & access) != access) {
+    Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
+    return;
+  }
+  wire::Reth reth = packet.reth();
+  if (feth.selectivity == wire::kFlushRegion) {
+    const memory::MemoryRegion* region = qp_->init().pd->regions->Find(reth.rkey);
+    if (region != nullptr) reth.address = region->iova;
+    reth.length = 1;  // any byte of it will do
+  }
+  uint8_t* at;
+  // No memory is persistent.
+  if ((access & memory::kAccessFlushPersistent) != 0 ||
+      CheckRemote(reth.rkey, reth.address, reth.length, access, &at) != memory::AccessResult::kOk) {
+    Fatal(wire::kNakRemoteAccess, expected_psn_, IBV_EVENT_QP_ACCESS_ERR);
+    return;
+  }
+  // Linux's rxe does not count FLUSHes among the READs and atomics that it may have outstanding.
+  // One that comes too early is asked for again.
+  if (resources_.Full()) {
+    OnOutOfSequence(expected_psn_, context);
+    return;
+  }
+  ResponderResource* entry = NewResource(1, context);
+  if (entry == nullptr) return;
+  entry->operation = wire::Operation::kFlush;
+  rte_wmb();  // before the response leaves
 }
 
 [[gnu::always_inline]] inline void RcResponder::CountMessage() {

@@ -1,5 +1,6 @@
 // The responder side of a reliable connection: executes and acknowledges requests, and sends the
-// responses to READs and atomics. An ATOMIC WRITE counts as an atomic here and in the files beside.
+// responses to READs and atomics. ATOMIC WRITEs and FLUSHes count as atomics here and in the files
+// beside.
 #ifndef POLLUX_STACK_TRANSPORT_RC_RC_RESPONDER_H_
 #define POLLUX_STACK_TRANSPORT_RC_RC_RESPONDER_H_
 
@@ -101,6 +102,7 @@ class RcResponder {
   uint64_t* RemoteWord(uint32_t rkey, uint64_t address, int access);
   void OnAtomic(const wire::RocePacket& packet, PollContext& context);
   void OnAtomicWrite(const wire::RocePacket& packet, PollContext& context);
+  void OnFlush(const wire::RocePacket& packet, PollContext& context);
   // Adds a request that is to be remembered and answered. Returns null, and ends the connection, if
   // the peer has more requests outstanding than agreed.
   ResponderResource* NewResource(uint32_t packets, PollContext& context);

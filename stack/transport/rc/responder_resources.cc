@@ -25,12 +25,16 @@ void ResponderResources::Resize(uint32_t capacity) {
   capacity_ = capacity;
 }
 
+bool ResponderResources::Full() {
+  // A peer that sends a new READ or atomic has the response to the oldest: a repetition under way
+  // answers a duplicate that came late.
+  return capacity_ != 0 && tail_ - head_ == capacity_ && At(head_).response.active() &&
+         !At(head_).answered();
+}
+
 ResponderResource* ResponderResources::Add(Psn first_psn, uint32_t packets) {
-  if (capacity_ == 0) return nullptr;
+  if (capacity_ == 0 || Full()) return nullptr;
   if (tail_ - head_ == capacity_) {
-    // A peer that sends a new READ or atomic has the response to the oldest: a repetition under way
-    // answers a duplicate that came late.
-    if (At(head_).response.active() && !At(head_).answered()) return nullptr;
     if (due_ == head_++) due_ = head_;
   }
   ResponderResource& entry = At(tail_++);

@@ -21,12 +21,12 @@ struct ResponseRange {
   bool active() const { return next != end; }
 };
 
-// A READ, an atomic or an ATOMIC WRITE as originally requested.
+// A READ, an atomic, an ATOMIC WRITE or a FLUSH as originally requested.
 struct ResponderResource {
   Psn first_psn;
   uint32_t packets = 0;
   wire::Operation operation = wire::Operation::kReadRequest;
-  // Of a READ. An ATOMIC WRITE has the response of a READ of length 0.
+  // Of a READ. ATOMIC WRITEs and FLUSHes have the response of a READ of length 0.
   wire::Reth reth;
   uint64_t original = 0;  // the original value, for an atomic
   ResponseRange response;
@@ -50,6 +50,8 @@ class ResponderResources {
   void Resize(uint32_t capacity);
   void Clear() { head_ = tail_ = due_ = repeat_head_ = repeat_tail_ = 0; }
 
+  // Whether Add() returns null until the oldest entry is answered.
+  bool Full();
   // Adds an entry, replacing the oldest if there is no room. Returns null if that one is not
   // answered yet: the peer has more outstanding than agreed.
   ResponderResource* Add(Psn first_psn, uint32_t packets);

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,10 @@ struct ibv_qp_init_attr peer_qp_init(const struct peer_words* words) {
 static void make_qp(const struct peer_words* words) {
   struct ibv_qp_init_attr init = peer_qp_init(words);
   struct ibv_qp** qp = &peer_qp[peer_object(words, "n")];
-  if (peer_number(words, "atomic_write", 0) != 0) {
+  const uint64_t ops =
+      (peer_number(words, "atomic_write", 0) != 0 ? IBV_QP_EX_WITH_ATOMIC_WRITE : 0) |
+      (peer_number(words, "flush", 0) != 0 ? PEER_WITH_FLUSH : 0);
+  if (ops != 0) {
     struct ibv_qp_init_attr_ex extended = {
         .send_cq = init.send_cq,
         .recv_cq = init.recv_cq,
@@ -121,7 +125,7 @@ static void make_qp(const struct peer_words* words) {
         .qp_type = init.qp_type,
         .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
         .pd = peer_pd(words),
-        .send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_RDMA_READ};
+        .send_ops_flags = ops | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_RDMA_WRITE};
     *qp = ibv_create_qp_ex(peer_context, &extended);
   } else {
     *qp = ibv_create_qp(peer_pd(words), &init);
@@ -192,8 +196,26 @@ static void post_recv(const struct peer_words* words) {
   peer_answer(errno != 0);
 }
 
+/* ibv_post_send() has no FLUSH, and the headers of rdma-core 44 end ibv_qp_ex before wr_flush. The
+ * queue pair must be made with flush=1. */
+static int post_flush(int qp, const struct ibv_send_wr* wr) {
+  void (*flush)(struct ibv_qp_ex*, uint32_t, uint64_t, size_t, uint8_t, uint8_t);
+  const size_t offset = offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void));
+  struct ibv_qp_ex* extended = ibv_qp_to_qp_ex(peer_qp[qp]);
+  if (extended == NULL) return EOPNOTSUPP;
+  memcpy(&flush, (const char*)extended + offset, sizeof flush);
+  ibv_wr_start(extended);
+  extended->wr_id = wr->wr_id;
+  extended->wr_flags = IBV_SEND_SIGNALED;
+  const uint32_t feth = ntohl(wr->imm_data);
+  flush(extended, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, peer_flush_bytes(wr),
+        (uint8_t)(feth & 0x0F), (uint8_t)(feth >> 4));
+  return ibv_wr_complete(extended);
+}
+
 static int post(int qp, struct ibv_send_wr* wr) {
   struct ibv_send_wr* bad;
+  if (wr->opcode == PEER_WR_FLUSH) return post_flush(qp, wr);
   return ibv_post_send(peer_qp[qp], wr, &bad);
 }
 

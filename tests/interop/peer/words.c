@@ -131,6 +131,7 @@ static const struct {
                 {"cas", IBV_WR_ATOMIC_CMP_AND_SWP},
                 {"fadd", IBV_WR_ATOMIC_FETCH_AND_ADD},
                 {"atomic_write", IBV_WR_ATOMIC_WRITE},
+                {"flush", PEER_WR_FLUSH},
                 {"bind", IBV_WR_BIND_MW},
                 {"local_inv", IBV_WR_LOCAL_INV}};
 
@@ -187,6 +188,10 @@ int peer_send_request(const struct peer_words* words, const uint8_t* memory, uin
     wr->imm_data = htonl((uint32_t)peer_number(words, "imm", 0));
   }
   return 0;
+}
+
+uint32_t peer_flush_bytes(const struct ibv_send_wr* wr) {
+  return wr->num_sge == 0 ? 0 : wr->sg_list[0].length;
 }
 
 void peer_recv_request(const struct peer_words* words, const uint8_t* memory, uint32_t lkey,
@@ -273,7 +278,7 @@ static void poll_queue(const struct peer_words* words) {
   fflush(stdout);
 }
 
-/* Increments of one remote word by several queue pairs at once. */
+/* Increments of one remote word by several queue pairs at once; or as many FLUSHes of it. */
 struct burst {
   const struct peer_words* words;
   int first, qps;
@@ -318,9 +323,9 @@ static int on_result(struct burst* burst, const struct ibv_wc* wc) {
   return burst->posted[qp] < burst->count ? post_one(burst, qp, burst->posted[qp]++) : 0;
 }
 
-/* burst op=cas|fadd qp=FIRST qps= count= depth= at= mr= remote= rkey=: so many increments by each
- * queue pair, `depth` under way on each (one for cas); what each found stands at `at`. How many
- * operations that took. */
+/* burst op=cas|fadd|flush qp=FIRST qps= count= depth= at= mr= remote= rkey=: so many increments by
+ * each queue pair, `depth` under way on each (one for cas); what each found stands at `at`. How
+ * many operations that took. */
 static void run_burst(const struct peer_words* words) {
   static struct burst burst;
   memset(&burst, 0, sizeof burst);

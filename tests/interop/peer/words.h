@@ -20,6 +20,9 @@ extern "C" {
 #define PEER_COMPLETIONS 4096    /* one queue for all */
 #define PEER_LINE 2048
 #define PEER_DATA 256 /* bytes of private data that are reported */
+/* Values of rdma-core 45 and later, which the headers of 44 do not have. */
+#define PEER_WR_FLUSH ((enum ibv_wr_opcode)14)
+#define PEER_WITH_FLUSH (1 << 11) /* of ibv_qp_init_attr_ex::send_ops_flags */
 
 struct peer_words {
   const char* name;
@@ -54,9 +57,11 @@ int peer_port_space(const struct peer_words* words);
 int peer_qp_attr(const struct peer_words* words, enum ibv_qp_state state, struct ibv_qp_attr* attr);
 
 /* Sets a work request except its address handle and its window. Returns nonzero if its op is
- * unknown. `lkey` is that of the region named by `mr=`. */
+ * unknown. `lkey` is that of the region named by `mr=`. With op=flush, imm= holds the placement,
+ * and 16 for the whole region; peer_flush_bytes() is the length. */
 int peer_send_request(const struct peer_words* words, const uint8_t* memory, uint32_t lkey,
                       struct ibv_send_wr* wr, struct ibv_sge* sge);
+uint32_t peer_flush_bytes(const struct ibv_send_wr* wr);
 void peer_recv_request(const struct peer_words* words, const uint8_t* memory, uint32_t lkey,
                        struct ibv_recv_wr* wr, struct ibv_sge* sge);
 
