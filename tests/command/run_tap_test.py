@@ -46,8 +46,8 @@ class UcxOverTapTest(OverTap, programs.UcxTest):
     pass
 
 
-class LibfabricOverTapTest(OverTap, programs.LibfabricTest):
-    """fi_pingpong, which uses one address both over TCP and over RDMA.
+class OverTapWithTcp(OverTap):
+    """For programs that use one address both over TCP and RDMA, as cmtime of rdma-core 56 does.
 
     So the server's kernel also has the address of its port, and a rule of the client's kernel sends
     TCP for that address to the server's kernel.
@@ -64,9 +64,13 @@ class LibfabricOverTapTest(OverTap, programs.LibfabricTest):
         return server, client
 
 
+class LibfabricOverTapTest(OverTapWithTcp, programs.LibfabricTest):
+    pass
+
+
 class FioOverTapTest(OverTap, programs.FioTest):
     pass
 
 
-class CmtimeOverTapTest(OverTap, programs.CmtimeTest):
+class CmtimeOverTapTest(OverTapWithTcp, programs.CmtimeTest):
     pass
