@@ -1,9 +1,11 @@
 #include "rpcrdma/connection/connection.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "stack/base/memory_reserve.h"
+#include "stack/base/planted_fault.h"
 
 namespace pollux::rpcrdma {
 namespace {
@@ -53,6 +55,7 @@ absl::Status Connection::MakeObjects(absl::AnyInvocable<void(ibv_event_type)> on
   init.cap.max_recv_wr = config_.receives;
   init.cap.max_send_sge = 1;
   init.cap.max_recv_sge = 1;
+  init.message_handler = {&Connection::OnMessage, this};
   init.on_event = std::move(on_event);
   auto qp = worker_->CreateQp(std::move(init));
   if (!qp.ok()) return qp.status();
@@ -130,7 +133,7 @@ void Connection::PostReceive(uint32_t receive, uint8_t* buffer, uint32_t lkey) {
     MarkBroken();
 }
 
-void Connection::Repost(uint32_t receive) {
+void Connection::PostAgain(uint32_t receive) {
   if (qp_ == nullptr) [[unlikely]]
     return;
   // In place of a first one, the buffer that was kept for it.
@@ -158,6 +161,7 @@ void Connection::Repost(uint32_t receive) {
 }
 
 bool Connection::PollSent(Role& role) {
+  HoldMessages();
   if (!HasCompletions()) return false;
   if (qp_ == nullptr || qp_->state() != IBV_QPS_ERR) return TellSent(role);
   // The failed work request's completion may be behind received messages.
@@ -194,12 +198,46 @@ void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
     failure_ = status;
     if ((wr_id & kReceiveBit) == 0 && index != kAskedCookie) role.OnFailed(index, status);
   } else if ((wr_id & kReceiveBit) != 0) [[likely]] {
-    Arrival arrival{
-        .receive = index, .message = {ReceiveBuffer(index), bytes}, .invalidated = invalidated};
-    arrival.plain = IsPlainMessage(arrival.message);
-    if (!arrival.plain) arrival.header = &Parse(arrival.message);
-    role.OnMessage(arrival);
+    Give({.receive = index, .message = {ReceiveBuffer(index), bytes}, .invalidated = invalidated},
+         role);
   }
+}
+
+[[gnu::always_inline]] inline void Connection::Give(Arrival arrival, Role& role) {
+  arrival.plain = IsPlainMessage(arrival.message);
+  if (!arrival.plain) arrival.header = &Parse(arrival.message);
+  role.OnMessage(arrival);
+}
+
+absl::Span<const uint8_t> Connection::Copy(const Arrival& arrival) const {
+  uint8_t* const buffer = ReceiveBuffer(arrival.receive);
+  std::memcpy(buffer, arrival.message.data(), arrival.message.size());
+  return {buffer, arrival.message.size()};
+}
+
+void Connection::OnMessage(void* connection, const verbs::PostedRecv& receive,
+                           const uint8_t* message, size_t bytes) {
+  auto& self = *static_cast<Connection*>(connection);
+  const Arrival arrival{.receive = static_cast<uint32_t>(receive.wr_id),
+                        .message = {message, bytes},
+                        .in_packet = true};
+  // It must not overtake a message that waits for Poll().
+  const bool waits = self.cq_->size() != 0 && !Planted(Fault::kMessageOvertakes);
+  if (self.role_ == nullptr || waits || MemoryReserve::IsLow()) [[unlikely]] {
+    self.Copy(arrival);
+    self.qp_->CompletePacketRecv(receive, /*solicited=*/false, [bytes](ibv_wc& wc) {
+      wc.opcode = IBV_WC_RECV;
+      wc.byte_len = static_cast<uint32_t>(bytes);
+    });
+    return;
+  }
+  self.heard_ns_ = self.worker_->now_ns();
+  // Poll() looks after what follows from the message.
+  self.wakeup_.Wake();
+  self.in_hand_ = arrival.receive;
+  self.Give(arrival, *self.role_);
+  const bool is_kept = std::exchange(self.in_hand_, kNoReceive) != kNoReceive;
+  if (is_kept && self.qp_ != nullptr && !Planted(Fault::kReceiveNotKept)) self.qp_->ConsumeRecv();
 }
 
 const ReceivedHeader& Connection::Parse(absl::Span<const uint8_t> message) {
@@ -221,7 +259,7 @@ void Connection::OnQuiet(void* connection, uint64_t now_ns) {
     self.asked_ = true;
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.send_flags = verbs::kSendAskAck;
     self.Post(wr, kAskedCookie, /*told=*/true);
   }
   self.worker_->wheel().Arm(self.quiet_timer_, (quiet ? now_ns : self.heard_ns_) + kQuietNs);
@@ -240,8 +278,7 @@ void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool
                           uint32_t invalidate) {
   const ibv_sge sge{reinterpret_cast<uint64_t>(send_buffer(buffer).data()), bytes,
                     send_region_.key};
-  // What waits for no completion asks for no acknowledgement.
-  const unsigned flags = hurried ? IBV_SEND_SIGNALED : 0;
+  const unsigned flags = hurried ? verbs::kSendAskAck : 0;
   if (!MaySend() || qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) [[unlikely]] {
     MarkBroken();
     return;
@@ -266,7 +303,8 @@ void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey, ui
   ibv_sge sge{reinterpret_cast<uint64_t>(from.address), from.length, from.lkey};
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
-  wr.send_flags = told ? IBV_SEND_SIGNALED : 0;
+  // What waits for no completion asks for no acknowledgement.
+  wr.send_flags = told ? verbs::kSendAskAck : 0;
   wr.sg_list = &sge;
   wr.num_sge = 1;
   wr.wr.rdma.remote_addr = remote;

@@ -111,6 +111,8 @@ void Responder::OnMessage(const Connection::Arrival& arrival) {
   if (free_slots_.empty() || !backlog_.empty()) [[unlikely]] {
     Connection::Arrival waiting = arrival;
     waiting.header = nullptr;  // another message's by then
+    waiting.message = connection_->Keep(arrival);
+    waiting.in_packet = false;
     backlog_.Push(waiting);
   } else {
     Accept(arrival);
@@ -132,7 +134,7 @@ void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
   slot.has_chunks = false;
   slot.may_reduce = true;
   slot.receive = arrival.receive;
-  slot.message = arrival.message;
+  slot.message = connection_->Keep(arrival);
   slot.arrived_ns = connection_->worker()->now_ns();
   slot.xid = xid;
   slot.grant = Grant(credits, *service_.credits);

@@ -31,7 +31,27 @@ struct RegisterWorkRequest : ibv_send_wr {
   memory::Mapping mapping;  // region_key is unused
 };
 
+// A send flag of Pollux: asks for an acknowledgement, as IBV_SEND_SIGNALED does, without a
+// completion.
+inline constexpr unsigned kSendAskAck = 1u << 7;
+static_assert((kSendAskAck & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |
+                              IBV_SEND_INLINE | IBV_SEND_IP_CSUM)) == 0);
+
 class QueuePair;
+struct PostedRecv;
+
+// Takes messages of a reliable connection by a call, in place of completions.
+struct MessageHandler {
+  // `message` is a SEND of one packet without immediate data or invalidation, `bytes` is not 0. It
+  // is valid during the call. `receive` is the oldest posted receive, and large enough. It stays
+  // posted unless the handler calls QueuePair::CompletePacketRecv() or QueuePair::ConsumeRecv().
+  // The message is executed already, and the handler may do anything, also destroy the queue pair.
+  // It is called while the worker receives packets. Other messages, and single packets that need
+  // other checks, still write completions: the handler must see to the order.
+  void (*handle)(void* owner, const PostedRecv& receive, const uint8_t* message,
+                 size_t bytes) = nullptr;  // null: all messages write completions
+  void* owner = nullptr;
+};
 
 // A FIFO of queue pairs, each at most once. A queue pair holds one list pointer for each value of
 // `kRow`, so it can be in one FIFO of each.
@@ -83,6 +103,7 @@ struct QueuePairInitAttr {
   // The first message sequence number (MSN) of a reliable connection's responder, 24 bits. Peers
   // expect 0; simulations choose others to test the wrap.
   uint32_t first_msn = 0;
+  MessageHandler message_handler;
   // Receives this queue pair's asynchronous events (IBV_EVENT_COMM_EST, IBV_EVENT_QP_FATAL,
   // IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,
   // IBV_EVENT_SQ_DRAINED) on the owning core between polls of the packet path, never during a post.
@@ -122,7 +143,7 @@ struct alignas(64) SendWqe {
   Psn first_psn;         // valid once numbered, at the first transmission
   ibv_wr_opcode opcode : 8 = IBV_WR_SEND;
   uint8_t num_sge = 0;
-  uint8_t send_flags = 0;  // ibv_send_flags
+  uint8_t send_flags = 0;  // ibv_send_flags and kSendAskAck
   bool numbered : 1 = false;
   bool executed : 1 = false;  // for a local request
   // A SEND of one packet from one SGE without further options, as most small messages are. Set when
@@ -134,6 +155,7 @@ struct alignas(64) SendWqe {
   bool has_element : 1 = false;  // its only SGE is in `element`
   uint8_t unused : 3 = 0;        // so that the byte is written as a whole
 
+  bool asks_ack() const { return (send_flags & (IBV_SEND_SIGNALED | kSendAskAck)) != 0; }
   bool is_write() const {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }
@@ -184,8 +206,8 @@ class QueuePair : public EventSource {
   // Returns what PostSend() would return for the chain, without posting it.
   int CheckSends(const ibv_send_wr* wr) const;
   // Post one SEND or one receive with one SGE, for callers that post with every message: the
-  // request is built in its queue entry. `flags` holds ibv_send_flags without IBV_SEND_INLINE.
-  // `invalidate` is the peer's key that the SEND invalidates, 0 for none.
+  // request is built in its queue entry. `flags` holds ibv_send_flags without IBV_SEND_INLINE, and
+  // kSendAskAck. `invalidate` is the peer's key that the SEND invalidates, 0 for none.
   int PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags, uint32_t invalidate);
   int PostOneRecv(uint64_t wr_id, const ibv_sge& sge) {
     return TakePlainRecv(wr_id, sge) ? 0 : PostOtherRecv(wr_id, sge);
@@ -300,6 +322,14 @@ class QueuePair : public EventSource {
   void CompletePacketRecv(const PostedRecv& receive, bool solicited, Fill fill) {
     ++rq_head_;
     AppendRecvCompletion(receive.wr_id, solicited, fill);
+  }
+  // The message handler keeps the receive that it was given.
+  void ConsumeRecv() {
+    if (rq_head_ != rq_tail_) ++rq_head_;  // it may have been flushed meanwhile
+  }
+  bool has_message_handler() const { return init_.message_handler.handle != nullptr; }
+  void HandleMessage(const PostedRecv& receive, const uint8_t* message, size_t bytes) const {
+    init_.message_handler.handle(init_.message_handler.owner, receive, message, bytes);
   }
   uint32_t rq_depth() const { return rq_tail_ - rq_head_; }
 

@@ -141,6 +141,7 @@ void Worker::TakeBurst(Port& port, uint16_t count) {
   for (uint16_t i = 0; !warm && i < count && i < kPrefetchAhead; ++i) Prefetch(i);
   bool all_done = true;
   Burst burst{.address_version = AddressVersion(port)};
+  burst_ = &burst;
   for (uint16_t i = 0; i < count; ++i) {
     if (i + kPrefetchAhead < count) Prefetch(static_cast<uint16_t>(i + kPrefetchAhead));
     port.counters.rcvd_bytes += frames[i]->pkt_len;
@@ -149,6 +150,7 @@ void Worker::TakeBurst(Port& port, uint16_t count) {
       all_done = false;
     }
   }
+  burst_ = nullptr;
   if (!all_done) [[unlikely]]
     count = static_cast<uint16_t>(std::remove(frames, frames + count, nullptr) - frames);
   if (burst.called != nullptr) AfterCall(*burst.called);
@@ -193,10 +195,13 @@ void Worker::TakeBurst(Port& port, uint16_t count) {
   if (slot == nullptr || arrival.dest_qpn != slot->qpn || slot->qpn == kGsiQpn) {
     slot = qps_.FindInUse(arrival.dest_qpn);
   }
-  if (slot != nullptr && slot->endpoint->TryExpectedFrame(arrival.frame, arrival.length, context,
-                                                          burst->address_version)) [[likely]] {
+  if (slot != nullptr) [[likely]] {
+    // Before the call: a message handler may destroy the queue pair.
     NoteCalled(*slot, burst);
-    return true;
+    if (slot->endpoint->TryExpectedFrame(arrival.frame, arrival.length, context,
+                                         burst->address_version)) [[likely]] {
+      return true;
+    }
   }
   return DispatchParsed(port, frame, arrival, burst, context);
 }

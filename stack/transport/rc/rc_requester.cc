@@ -274,7 +274,7 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
 }
 
 [[gnu::always_inline]] inline bool RcRequester::Asks(const SendWqe& wqe, uint64_t now_ns) const {
-  if ((wqe.send_flags & IBV_SEND_SIGNALED) != 0) return true;
+  if (wqe.asks_ack()) return true;
   // An invalidation behind it waits for its answer.
   const bool last = cursor_.index() + 1 == qp_->sq_tail();
   if (!last && qp_->sq(cursor_.index() + 1).is_local()) return true;
