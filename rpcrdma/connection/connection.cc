@@ -1,6 +1,5 @@
 #include "rpcrdma/connection/connection.h"
 
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -55,6 +54,7 @@ absl::Status Connection::MakeObjects(absl::AnyInvocable<void(ibv_event_type)> on
   init.cap.max_recv_wr = config_.receives;
   init.cap.max_send_sge = 1;
   init.cap.max_recv_sge = 1;
+  init.sends_wakeup = &wakeup_;
   init.message_handler = {&Connection::OnMessage, this};
   init.on_event = std::move(on_event);
   auto qp = worker_->CreateQp(std::move(init));
@@ -209,12 +209,6 @@ void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
   role.OnMessage(arrival);
 }
 
-absl::Span<const uint8_t> Connection::Copy(const Arrival& arrival) const {
-  uint8_t* const buffer = ReceiveBuffer(arrival.receive);
-  std::memcpy(buffer, arrival.message.data(), arrival.message.size());
-  return {buffer, arrival.message.size()};
-}
-
 void Connection::OnMessage(void* connection, const verbs::PostedRecv& receive,
                            const uint8_t* message, size_t bytes) {
   auto& self = *static_cast<Connection*>(connection);
@@ -224,7 +218,7 @@ void Connection::OnMessage(void* connection, const verbs::PostedRecv& receive,
   // It must not overtake a message that waits for Poll().
   const bool waits = self.cq_->size() != 0 && !Planted(Fault::kMessageOvertakes);
   if (self.role_ == nullptr || waits || MemoryReserve::IsLow()) [[unlikely]] {
-    self.Copy(arrival);
+    self.Keep(arrival);
     self.qp_->CompletePacketRecv(receive, /*solicited=*/false, [bytes](ibv_wc& wc) {
       wc.opcode = IBV_WC_RECV;
       wc.byte_len = static_cast<uint32_t>(bytes);
@@ -232,12 +226,13 @@ void Connection::OnMessage(void* connection, const verbs::PostedRecv& receive,
     return;
   }
   self.heard_ns_ = self.worker_->now_ns();
-  // Poll() looks after what follows from the message.
-  self.wakeup_.Wake();
   self.in_hand_ = arrival.receive;
   self.Give(arrival, *self.role_);
-  const bool is_kept = std::exchange(self.in_hand_, kNoReceive) != kNoReceive;
-  if (is_kept && self.qp_ != nullptr && !Planted(Fault::kReceiveNotKept)) self.qp_->ConsumeRecv();
+  if (std::exchange(self.in_hand_, kNoReceive) == kNoReceive) [[likely]]
+    return;
+  // The message is kept. Whatever it waits for, Poll() sees to it.
+  self.wakeup_.Wake();
+  if (self.qp_ != nullptr && !Planted(Fault::kReceiveNotKept)) self.qp_->ConsumeRecv();
 }
 
 const ReceivedHeader& Connection::Parse(absl::Span<const uint8_t> message) {
@@ -271,19 +266,7 @@ void Connection::Post(ibv_send_wr& wr, uint32_t cookie, bool told) {
     MarkBroken();
     return;
   }
-  OnPosted();
-}
-
-void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
-                          uint32_t invalidate) {
-  const ibv_sge sge{reinterpret_cast<uint64_t>(send_buffer(buffer).data()), bytes,
-                    send_region_.key};
-  const unsigned flags = hurried ? verbs::kSendAskAck : 0;
-  if (!MaySend() || qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) [[unlikely]] {
-    MarkBroken();
-    return;
-  }
-  OnPosted();
+  ++posted_;
 }
 
 void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
@@ -105,7 +106,10 @@ class Connection {
   // Makes the message valid until Repost(arrival.receive), instead of during OnMessage() only, and
   // returns where it then is.
   absl::Span<const uint8_t> Keep(const Arrival& arrival) const {
-    return arrival.in_packet ? Copy(arrival) : arrival.message;
+    if (!arrival.in_packet) return arrival.message;
+    uint8_t* const buffer = ReceiveBuffer(arrival.receive);
+    std::memcpy(buffer, arrival.message.data(), arrival.message.size());
+    return {buffer, arrival.message.size()};
   }
   // Posts a receive buffer again.
   void Repost(uint32_t receive) {
@@ -116,7 +120,8 @@ class Connection {
     }
   }
 
-  // Awake while Poll() may find completions or a role may be able to continue.
+  // Awake while Poll() may find completions or a role may be able to continue. Work requests wake
+  // it when they complete, not when they are posted.
   Wakeup& wakeup() { return wakeup_; }
   // Handles a limited number of completions. Returns true if there were any. From now on `role`
   // gets messages also when they arrive; it must stay valid until HoldMessages() or Close().
@@ -142,8 +147,8 @@ class Connection {
     open_queue_ = 0;
     wakeup_.Wake();
   }
-  // Whether Poll() has nothing to do and all posted work requests have completed.
-  bool IsQuiet() const { return cq_->size() == 0 && posted_ == told_ && !cq_->overrun(); }
+  // Whether Poll() has nothing to do.
+  bool IsQuiet() const { return !HasCompletions(); }
   // The status of the work request that broke the connection; IBV_WC_SUCCESS if none did.
   ibv_wc_status failure() const { return failure_; }
 
@@ -166,8 +171,15 @@ class Connection {
   // Its completion is always reported. `invalidate`: a key of the peer that the Send invalidates;
   // 0: none. `hurried`: the buffer is needed soon; otherwise the peer may delay the acknowledgement
   // and combine it with others.
-  void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
-                uint32_t invalidate = 0);
+  [[gnu::always_inline]] void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie,
+                                       bool hurried, uint32_t invalidate = 0) {
+    const ibv_sge sge{reinterpret_cast<uint64_t>(send_buffer(buffer).data()), bytes,
+                      send_region_.key};
+    const unsigned flags = hurried ? verbs::kSendAskAck : 0;
+    if (!MaySend() || qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) [[unlikely]]
+      return MarkBroken();
+    ++posted_;
+  }
   void PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie, bool told);
   // `told`: report the completion, which also makes the work request hurried.
   void PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie, bool told);
@@ -217,16 +229,11 @@ class Connection {
   }
   void PostReceive(uint32_t receive, uint8_t* buffer, uint32_t lkey);
   void PostAgain(uint32_t receive);
-  absl::Span<const uint8_t> Copy(const Arrival& arrival) const;
   // A verbs::MessageHandler.
   static void OnMessage(void* connection, const verbs::PostedRecv& receive, const uint8_t* message,
                         size_t bytes);
   // `told`: report the completion to the role.
   void Post(ibv_send_wr& wr, uint32_t cookie, bool told);
-  void OnPosted() {
-    ++posted_;
-    wakeup_.Wake();
-  }
   bool HasCompletions() const {
     return cq_->size() != 0 || (qp_ != nullptr && qp_->sq_head() != told_) || cq_->overrun();
   }

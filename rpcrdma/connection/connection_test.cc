@@ -203,7 +203,7 @@ TEST_F(ArrivalTest, AMessageOfOnePacketNeedsNoCompletion) {
   Run();
   EXPECT_EQ(b_.values, (Values{1, 2}));
   EXPECT_EQ(b_.in_packet, (std::vector<bool>{true, true}));
-  EXPECT_TRUE(b_.connection->wakeup().awake()) << "for what follows from it";
+  EXPECT_FALSE(b_.connection->wakeup().awake()) << "nothing is left to do";
   EXPECT_EQ(b_.connection->qp()->rq_depth(), 4u);
   EXPECT_TRUE(b_.connection->IsQuiet());
 }
@@ -247,8 +247,10 @@ TEST_F(ArrivalTest, AKeptMessageKeepsItsReceive) {
     kept.push_back(arrival);
     at.push_back(b_.connection->Keep(arrival));
   };
+  b_.connection->wakeup().Sleep();
   for (uint8_t value : {1, 2, 3}) a_.Send(value);
   simulation_.RunFor(100'000);
+  EXPECT_TRUE(b_.connection->wakeup().awake()) << "for what the messages wait for";
   EXPECT_EQ(b_.values, (Values{1, 2})) << "the third has no receive";
   EXPECT_GT(b_.node->worker().counters().send_rnr_err, 0u);
   EXPECT_EQ(at[0], absl::MakeConstSpan(std::vector<uint8_t>(100, 1)));
@@ -308,6 +310,21 @@ TEST_F(ArrivalTest, ABrokenConnectionGivesNoMessage) {
   Run();
   b_.Poll();
   EXPECT_EQ(b_.values, Values{1});
+}
+
+TEST_F(ArrivalTest, AConnectionSleepsUntilItsSendsComplete) {
+  Start();
+  a_.Poll();
+  a_.sent = 0;
+  a_.connection->wakeup().Sleep();
+  a_.Send(1);
+  EXPECT_TRUE(a_.connection->IsQuiet());
+  EXPECT_FALSE(a_.connection->wakeup().awake());
+  Run();
+  EXPECT_TRUE(a_.connection->wakeup().awake());
+  EXPECT_FALSE(a_.connection->IsQuiet());
+  EXPECT_TRUE(a_.Poll());
+  EXPECT_EQ(a_.sent, 1u);
 }
 
 // A call may be answered while the worker still receives.

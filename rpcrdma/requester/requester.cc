@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -149,7 +150,8 @@ absl::Status Requester::Call(const oncrpc::CallRequest& request, oncrpc::CallDon
   slot.request = request;
   slot.plan = plan;
   slot.has_chunks = has_chunks;
-  slot.done = std::move(done);
+  // That of a free slot is empty: nothing is to be destroyed.
+  std::construct_at(&slot.done, std::move(done));
   if (request.header != nullptr) {
     slot.xid = request.header->xid;
     slot.has_xid = true;

@@ -16,6 +16,7 @@ Responder::Responder(Connection* connection, const ServiceState& service, const 
       service_(service),
       caller_(caller),
       buffers_(buffers),
+      stall_timer_(&Responder::OnStallTimer, this),
       header_(std::make_unique<Header>()),
       reduced_(new oncrpc::ReducedItem[size_t{buffers.count} * oncrpc::kMaxItems]),
       items_(new ResultItem[size_t{buffers.count} * oncrpc::kMaxItems]),
@@ -45,6 +46,16 @@ absl::Status Responder::Init() {
   if (!region.ok()) return region.status();
   pool_region_ = *region;
   return absl::OkStatus();
+}
+
+void Responder::OnStallTimer(void* responder, uint64_t now_ns) {
+  auto& self = *static_cast<Responder*>(responder);
+  if (self.in_flight_ == 0) return;
+  // From then on HasWork() keeps it awake.
+  const bool is_stalled = self.MayBeStalled();
+  if (is_stalled) self.connection_->wakeup().Wake();
+  self.connection_->worker()->wheel().Arm(
+      self.stall_timer_, (is_stalled ? now_ns : self.progress_ns_) + kWantedStallNs + 1);
 }
 
 void Responder::WatchStall() {
@@ -91,6 +102,7 @@ bool Responder::Work() {
 
 void Responder::Abort() {
   aborted_ = true;
+  stall_timer_.Cancel();
   backlog_.Clear();
   wait_buffers_.Clear();
   wait_room_.Clear();

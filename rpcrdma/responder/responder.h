@@ -22,6 +22,7 @@
 #include "rpcrdma/responder/stalled_clients.h"
 #include "rpcrdma/wire/header.h"
 #include "rpcrdma/wire/negotiated.h"
+#include "stack/engine/timer/timing_wheel.h"
 
 namespace pollux::rpcrdma {
 
@@ -79,15 +80,13 @@ class Responder : public Connection::Role {
   // continued.
   bool Poll() {
     // Replies in flight need attention only after the connection has stalled.
-    if (wait_room_.empty() && wait_buffers_.empty() && backlog_.empty() &&
-        (in_flight_ == 0 || connection_->worker()->now_ns() - progress_ns_ <= kWantedStallNs))
-        [[likely]] {
+    if (!HasWork()) [[likely]]
       return false;
-    }
     return Work();
   }
+  // Whether Poll() must be called although no completion has come.
   bool HasWork() const {
-    return in_flight_ != 0 || !wait_room_.empty() || !wait_buffers_.empty() || !backlog_.empty();
+    return !wait_room_.empty() || !wait_buffers_.empty() || !backlog_.empty() || MayBeStalled();
   }
   // Call it when the queue pair is closed. Releases everything that no handler is using; a call
   // that a handler has keeps its data. Replies are dropped from now on, but the reply cache keeps
@@ -214,7 +213,11 @@ class Responder : public Connection::Role {
     if (slot.item_count > 0) ReleaseItems(slot);
     free_slots_.Give(index);
   }
+  bool MayBeStalled() const {
+    return in_flight_ != 0 && connection_->worker()->now_ns() - progress_ns_ > kWantedStallNs;
+  }
   void WatchStall();
+  static void OnStallTimer(void* responder, uint64_t now_ns);
   bool Work();
 
   // Sending the reply: responder_reply.cc.
@@ -262,7 +265,10 @@ class Responder : public Connection::Role {
     service_.counters->call_times.Count(connection_->worker()->now_ns() - slot.arrived_ns);
   }
   void OnPosted() {
-    if (in_flight_++ == 0) progress_ns_ = connection_->worker()->now_ns();
+    if (in_flight_++ != 0) return;
+    progress_ns_ = connection_->worker()->now_ns();
+    if (!stall_timer_.armed()) [[unlikely]]
+      OnStallTimer(this, progress_ns_);
   }
 
   Connection* connection_;
@@ -276,6 +282,7 @@ class Responder : public Connection::Role {
   uint32_t in_flight_ = 0;  // slots with posted work requests, and pieces
   // the time of the last completion or, if later, of the oldest post in flight
   uint64_t progress_ns_ = 0;
+  engine::Timer stall_timer_;    // armed while anything is in flight; wakes the connection
   uint64_t short_since_ns_ = 0;  // when a reply started to wait for regions; 0: none waits
   // Scratch memory for the current message.
   std::unique_ptr<Header> header_;

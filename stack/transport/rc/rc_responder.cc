@@ -328,7 +328,11 @@ void RcResponder::OnAtomicWrite(const wire::RocePacket& packet, PollContext& con
   responses_last_ = false;
   if (last) CountMessage();
   if (ack_request) {
-    AskForAck(context);
+    if (ack_pending_) {
+      diagnostics_->Count(&Counters::ack_deferred, context.counters);
+    } else {
+      AskForAck(context);
+    }
   } else if (last) {
     OnUnasked(context);
   }
