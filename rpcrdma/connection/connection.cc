@@ -198,33 +198,43 @@ void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
     failure_ = status;
     if ((wr_id & kReceiveBit) == 0 && index != kAskedCookie) role.OnFailed(index, status);
   } else if ((wr_id & kReceiveBit) != 0) [[likely]] {
-    Give({.receive = index, .message = {ReceiveBuffer(index), bytes}, .invalidated = invalidated},
-         role);
+    Arrival arrival{
+        .receive = index, .message = {ReceiveBuffer(index), bytes}, .invalidated = invalidated};
+    Give(arrival, role);
   }
 }
 
-[[gnu::always_inline]] inline void Connection::Give(Arrival arrival, Role& role) {
+[[gnu::always_inline]] inline void Connection::Give(Arrival& arrival, Role& role) {
   arrival.plain = IsPlainMessage(arrival.message);
-  if (!arrival.plain) arrival.header = &Parse(arrival.message);
+  if (!arrival.plain) [[unlikely]]
+    return GiveAny(arrival, role);
   role.OnMessage(arrival);
+}
+
+[[gnu::noinline]] void Connection::GiveAny(Arrival& arrival, Role& role) {
+  arrival.header = &Parse(arrival.message);
+  role.OnMessage(arrival);
+}
+
+[[gnu::noinline]] void Connection::LeaveToPoll(const verbs::PostedRecv& receive,
+                                               const Arrival& arrival) {
+  const size_t bytes = Keep(arrival).size();
+  qp_->CompletePacketRecv(receive, /*solicited=*/false, [bytes](ibv_wc& wc) {
+    wc.opcode = IBV_WC_RECV;
+    wc.byte_len = static_cast<uint32_t>(bytes);
+  });
 }
 
 void Connection::OnMessage(void* connection, const verbs::PostedRecv& receive,
                            const uint8_t* message, size_t bytes) {
   auto& self = *static_cast<Connection*>(connection);
-  const Arrival arrival{.receive = static_cast<uint32_t>(receive.wr_id),
-                        .message = {message, bytes},
-                        .in_packet = true};
+  Arrival arrival{.receive = static_cast<uint32_t>(receive.wr_id),
+                  .message = {message, bytes},
+                  .buffer = reinterpret_cast<uint8_t*>(receive.element.addr)};
   // It must not overtake a message that waits for Poll().
   const bool waits = self.cq_->size() != 0 && !Planted(Fault::kMessageOvertakes);
-  if (self.role_ == nullptr || waits || MemoryReserve::IsLow()) [[unlikely]] {
-    self.Keep(arrival);
-    self.qp_->CompletePacketRecv(receive, /*solicited=*/false, [bytes](ibv_wc& wc) {
-      wc.opcode = IBV_WC_RECV;
-      wc.byte_len = static_cast<uint32_t>(bytes);
-    });
-    return;
-  }
+  if (self.role_ == nullptr || waits || MemoryReserve::IsLow()) [[unlikely]]
+    return self.LeaveToPoll(receive, arrival);
   self.heard_ns_ = self.worker_->now_ns();
   self.in_hand_ = arrival.receive;
   self.Give(arrival, *self.role_);

@@ -48,7 +48,8 @@ class Connection {
   struct Arrival {
     uint32_t receive = 0;
     absl::Span<const uint8_t> message;
-    bool in_packet = false;    // `message` is not in the receive's buffer yet
+    // The receive's buffer if `message` is still in its packet, else null.
+    uint8_t* buffer = nullptr;
     uint32_t invalidated = 0;  // the local key that its Send invalidated; 0: none
     bool plain = false;        // IsPlainMessage(message)
     // The header of any other message; valid until the next message is received.
@@ -105,11 +106,10 @@ class Connection {
   const ReceivedHeader& Parse(absl::Span<const uint8_t> message);
   // Makes the message valid until Repost(arrival.receive), instead of during OnMessage() only, and
   // returns where it then is.
-  absl::Span<const uint8_t> Keep(const Arrival& arrival) const {
-    if (!arrival.in_packet) return arrival.message;
-    uint8_t* const buffer = ReceiveBuffer(arrival.receive);
-    std::memcpy(buffer, arrival.message.data(), arrival.message.size());
-    return {buffer, arrival.message.size()};
+  static absl::Span<const uint8_t> Keep(const Arrival& arrival) {
+    if (arrival.buffer == nullptr) return arrival.message;
+    std::memcpy(arrival.buffer, arrival.message.data(), arrival.message.size());
+    return {arrival.buffer, arrival.message.size()};
   }
   // Posts a receive buffer again.
   void Repost(uint32_t receive) {
@@ -168,13 +168,12 @@ class Connection {
     uint32_t length = 0;
     uint32_t lkey = 0;
   };
-  // Its completion is always reported. `invalidate`: a key of the peer that the Send invalidates;
-  // 0: none. `hurried`: the buffer is needed soon; otherwise the peer may delay the acknowledgement
-  // and combine it with others.
-  [[gnu::always_inline]] void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie,
+  // `message` is in a send buffer. Its completion is always reported. `invalidate`: a key of the
+  // peer that the Send invalidates; 0: none. `hurried`: the buffer is needed soon; otherwise the
+  // peer may delay the acknowledgement and combine it with others.
+  [[gnu::always_inline]] void PostSend(const uint8_t* message, uint32_t bytes, uint32_t cookie,
                                        bool hurried, uint32_t invalidate = 0) {
-    const ibv_sge sge{reinterpret_cast<uint64_t>(send_buffer(buffer).data()), bytes,
-                      send_region_.key};
+    const ibv_sge sge{reinterpret_cast<uint64_t>(message), bytes, send_region_.key};
     const unsigned flags = hurried ? verbs::kSendAskAck : 0;
     if (!MaySend() || qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) [[unlikely]]
       return MarkBroken();
@@ -240,7 +239,9 @@ class Connection {
   bool PollCompletions(Role& role);
   bool TellSent(Role& role);
   void TakeCompletion(const ibv_wc& wc, Role& role);
-  void Give(Arrival arrival, Role& role);
+  void Give(Arrival& arrival, Role& role);
+  void GiveAny(Arrival& arrival, Role& role);
+  void LeaveToPoll(const verbs::PostedRecv& receive, const Arrival& arrival);
   static void OnQuiet(void* connection, uint64_t now_ns);
 
   engine::Worker* worker_;

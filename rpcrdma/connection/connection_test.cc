@@ -55,7 +55,7 @@ TEST_F(ConnectionTest, InvalidationAfterDeregistrationBreaksTheConnection) {
 // RFC 8166 section 4.5.4: nothing can be posted before the connection is made.
 TEST_F(ConnectionTest, AFailedPostBreaksTheConnection) {
   const std::unique_ptr<Connection> connection = Make();
-  connection->PostSend(0, 4, 0, true);
+  connection->PostSend(connection->send_buffer(0).data(), 4, 0, true);
   EXPECT_TRUE(connection->broken());
 }
 
@@ -63,7 +63,7 @@ TEST_F(ConnectionTest, AFailedPostTakesNoSendRoom) {
   const std::unique_ptr<Connection> connection = Make({.send_queue = 1});
   EXPECT_EQ(connection->send_room(), 1u);
   connection->MarkBroken();
-  connection->PostSend(0, 4, 0, true);
+  connection->PostSend(connection->send_buffer(0).data(), 4, 0, true);
   EXPECT_EQ(connection->send_room(), 1u);
 }
 
@@ -118,7 +118,7 @@ class ArrivalTest : public testing::Test {
   struct End : Connection::Role {
     void OnMessage(const Connection::Arrival& arrival) override {
       values.push_back(arrival.message.front());
-      in_packet.push_back(arrival.in_packet);
+      in_packet.push_back(arrival.buffer != nullptr);
       for (uint8_t byte : arrival.message) EXPECT_EQ(byte, values.back());
       if (on_message) return on_message(arrival);
       connection->Repost(arrival.receive);
@@ -128,7 +128,7 @@ class ArrivalTest : public testing::Test {
     void Send(uint8_t value, uint32_t bytes = 100, bool hurried = true) {
       const uint32_t buffer = next_buffer++ % connection->config().send_buffers;
       std::fill_n(connection->send_buffer(buffer).begin(), bytes, value);
-      connection->PostSend(buffer, bytes, buffer, hurried);
+      connection->PostSend(connection->send_buffer(buffer).data(), bytes, buffer, hurried);
     }
     bool Poll() { return connection->Poll(*this); }
 

@@ -201,12 +201,13 @@ void Requester::Dequeue(const Slot& slot) {
   const uint32_t buffer = free_buffers_.next();
   if (!slot.has_xid) TakeXid(slot);
   buffer_uses_[buffer] = 1;
+  const absl::Span<uint8_t> message = connection_->send_buffer(buffer);
   size_t bytes = 0;
   if (!slot.has_chunks && slot.request.header == nullptr && slot.request.items.empty()) [[likely]] {
     slot.write_chunk_count = 0;
     slot.offered_reply = false;
     bytes = plain_call_.Emit(slot.xid, slot.request.procedure, window_.requested(),
-                             slot.request.arguments, connection_->send_buffer(buffer));
+                             slot.request.arguments, message);
     if (bytes == 0) [[unlikely]]
       return absl::InternalError("the call is larger than its send buffer");
   } else if (absl::Status built = BuildCall(slot, buffer, &bytes); !built.ok()) {
@@ -221,7 +222,7 @@ void Requester::Dequeue(const Slot& slot) {
   free_buffers_.Take();
   ++counters_->calls_sent;
   const bool hurried = free_buffers_.size() * 2 < free_buffers_.capacity();
-  connection_->PostSend(buffer, static_cast<uint32_t>(bytes), buffer, hurried);
+  connection_->PostSend(message.data(), static_cast<uint32_t>(bytes), buffer, hurried);
   return absl::OkStatus();
 }
 

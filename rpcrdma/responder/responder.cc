@@ -114,21 +114,23 @@ void Responder::Abort() {
 }
 
 void Responder::OnMessage(const Connection::Arrival& arrival) {
+  if (arrival.invalidated != 0 || free_slots_.empty() || !backlog_.empty()) [[unlikely]]
+    return OnOtherMessage(arrival);
+  Accept(arrival);
+}
+
+[[gnu::noinline]] void Responder::OnOtherMessage(const Connection::Arrival& arrival) {
   // RFC 8797 section 4.1: a reply invalidates, and nothing is offered for calls that come. Whose
   // memory it was that is gone, of a call in the other direction, all are sent again.
-  if (arrival.invalidated != 0) [[unlikely]] {
+  if (arrival.invalidated != 0) {
     Count(Refusal::kBadInvalidation);
     return connection_->MarkBroken();
   }
-  if (free_slots_.empty() || !backlog_.empty()) [[unlikely]] {
-    Connection::Arrival waiting = arrival;
-    waiting.header = nullptr;  // another message's by then
-    waiting.message = connection_->Keep(arrival);
-    waiting.in_packet = false;
-    backlog_.Push(waiting);
-  } else {
-    Accept(arrival);
-  }
+  Connection::Arrival waiting = arrival;
+  waiting.header = nullptr;  // another message's by then
+  waiting.message = connection_->Keep(arrival);
+  waiting.buffer = nullptr;
+  backlog_.Push(waiting);
 }
 
 void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
@@ -298,6 +300,14 @@ void Responder::OnSent(uint32_t cookie) {
   const uint32_t index = cookie - buffers_.first;
   --in_flight_;
   progress_ns_ = connection_->worker()->now_ns();
+  Slot& slot = slots_[index];
+  if (slot.state != State::kReplyingPlainly) [[unlikely]]
+    return OnOtherSent(index);
+  slot.state = State::kFree;
+  free_slots_.Give(index);
+}
+
+[[gnu::noinline]] void Responder::OnOtherSent(uint32_t index) {
   if (slots_[index].state == State::kPulling) {
     Plan(slots_[index]);
     Dispatch(index);
@@ -386,7 +396,7 @@ absl::Span<const oncrpc::ReducedItem> Responder::Items(const Slot& slot, size_t 
   call->client_address = caller_.address;
   call->client_port = caller_.port;
   call->connection = caller_.connection;
-  call->arguments = payload.subspan(rpc_bytes);
+  call->arguments = {payload.data() + rpc_bytes, payload.size() - rpc_bytes};
   if (plan_.item_count > 0) call->items = Items(slot, rpc_bytes);
   return target;
 }
@@ -398,7 +408,8 @@ void Responder::Dispatch(uint32_t index) { Run(index); }
   CallView call;
   const absl::Span<const uint8_t> payload =
       plan_.payload_bytes > 0 ? absl::MakeConstSpan(slot.pulled, plan_.payload_bytes)
-                              : slot.message.subspan(slot.payload_offset);
+                              : absl::MakeConstSpan(slot.message.data() + slot.payload_offset,
+                                                    slot.message.size() - slot.payload_offset);
   const auto [binding, handler] = Examine(index, payload, &call);
   if (handler == nullptr) [[unlikely]]
     return;

@@ -112,6 +112,8 @@ class Responder : public Connection::Role {
     kDispatched,   // the handler has it
     kWaitRoom,     // the reply is built, but the send queue is full
     kReplying,     // WRITEs and SEND in flight
+    // the same for a reply that holds nothing but its slot
+    kReplyingPlainly,
   };
   static constexpr uint32_t kNotCached = UINT32_MAX;
   struct Slot {
@@ -192,6 +194,7 @@ class Responder : public Connection::Role {
   bool IsFirst(uint32_t index, const CallView& call);
   void Replay(uint32_t index, uint32_t entry);
   uint32_t BufferOf(uint32_t index) const { return buffers_.first + index; }
+  uint8_t* SendBufferOf(uint32_t index) { return connection_->send_buffer(BufferOf(index)).data(); }
   void GiveReceiveBack(Slot& slot) {
     if (slot.has_receive) connection_->Repost(slot.receive);
     slot.has_receive = false;
@@ -217,6 +220,8 @@ class Responder : public Connection::Role {
     return in_flight_ != 0 && connection_->worker()->now_ns() - progress_ns_ > kWantedStallNs;
   }
   void WatchStall();
+  void OnOtherMessage(const Connection::Arrival& arrival);
+  void OnOtherSent(uint32_t index);
   static void OnStallTimer(void* responder, uint64_t now_ns);
   bool Work();
 
@@ -231,7 +236,8 @@ class Responder : public Connection::Role {
   static bool TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t result_bytes);
   void SendReply(uint32_t index, const oncrpc::ReplyHeader& reply,
                  absl::Span<const uint8_t> results);
-  bool BuildPlainReply(uint32_t index, absl::Span<const uint8_t> results);
+  // `message` is the slot's send buffer here and in PostReply().
+  bool BuildPlainReply(uint32_t index, absl::Span<const uint8_t> results, uint8_t* message);
   bool BuildReply(uint32_t index, const oncrpc::ReplyHeader& reply,
                   absl::Span<const uint8_t> results);
   static bool PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* bytes);
@@ -242,7 +248,7 @@ class Responder : public Connection::Role {
   bool TryPost(uint32_t index);
   bool TryPostChunks(uint32_t index);
   bool RegisterItems(Slot& slot, const ChunkLists& chunks);
-  void PostReply(uint32_t index, bool hurried);
+  void PostReply(uint32_t index, const uint8_t* message, State state, bool hurried);
   // Whether calls may soon have to wait for slots.
   bool IsShortOfSlots() const { return free_slots_.size() * 2 < buffers_.count; }
   // Writes to a chunk, starting at offset `at`; the data must fit. `told`: report the completion of

@@ -91,21 +91,21 @@ void Responder::Reply(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<cons
 }
 
 [[gnu::always_inline]] inline bool Responder::BuildPlainReply(uint32_t index,
-                                                              absl::Span<const uint8_t> results) {
+                                                              absl::Span<const uint8_t> results,
+                                                              uint8_t* message) {
   Slot& slot = slots_[index];
-  const absl::Span<uint8_t> buffer = connection_->send_buffer(BufferOf(index));
-  const size_t limit = std::min<size_t>(buffer.size(), terms_.reply_threshold);
+  const size_t limit = std::min(connection_->config().send_bytes, terms_.reply_threshold);
   slot.reply_bytes =
-      static_cast<uint32_t>(EmitPlainReply(slot.xid, slot.grant, results, buffer.first(limit)));
+      static_cast<uint32_t>(EmitPlainReply(slot.xid, slot.grant, results, {message, limit}));
   return slot.reply_bytes > 0;
 }
 
 // There is room for it.
-[[gnu::always_inline]] inline void Responder::PostReply(uint32_t index, bool hurried) {
+[[gnu::always_inline]] inline void Responder::PostReply(uint32_t index, const uint8_t* message,
+                                                        State state, bool hurried) {
   Slot& slot = slots_[index];
-  slot.state = State::kReplying;
-  connection_->PostSend(BufferOf(index), slot.reply_bytes, BufferOf(index), hurried,
-                        slot.invalidate);
+  slot.state = state;
+  connection_->PostSend(message, slot.reply_bytes, BufferOf(index), hurried, slot.invalidate);
   OnPosted();
 }
 
@@ -116,7 +116,8 @@ void Responder::ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results) 
     return Reply(index, {}, results, {});
   }
   --dispatched_;
-  if (!BuildPlainReply(index, results)) [[unlikely]] {
+  uint8_t* const message = SendBufferOf(index);
+  if (!BuildPlainReply(index, results, message)) [[unlikely]] {
     // RFC 8166 section 4.5.3
     Count(Refusal::kReplyTooLarge);
     return SendError(index, ErrorCode::kChunk);
@@ -124,7 +125,7 @@ void Responder::ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results) 
   CountReply(slot);
   GiveReceiveBack(slot);
   if (wait_room_.empty() && connection_->send_room() > 0) [[likely]] {
-    PostReply(index, /*hurried=*/IsShortOfSlots());
+    PostReply(index, message, State::kReplyingPlainly, /*hurried=*/IsShortOfSlots());
   } else {
     slot.state = State::kWaitRoom;
     wait_room_.Push(index);
@@ -185,7 +186,7 @@ bool Responder::BuildReply(uint32_t index, const oncrpc::ReplyHeader& reply,
                            absl::Span<const uint8_t> results) {
   Slot& slot = slots_[index];
   if (!slot.has_chunks && slot.item_count == 0 && IsPlain(reply)) {
-    return BuildPlainReply(index, results);
+    return BuildPlainReply(index, results, SendBufferOf(index));
   }
   const absl::Span<uint8_t> buffer = connection_->send_buffer(BufferOf(index));
   const size_t limit = std::min<size_t>(buffer.size(), terms_.reply_threshold);
@@ -251,7 +252,7 @@ bool Responder::TryPost(uint32_t index) {
   if (slot.invalidate != 0) ++service_.counters->invalidations_sent;
   // What a plain reply holds until it is done is its slot alone.
   const bool plain = !slot.has_chunks && slot.item_count == 0;
-  PostReply(index, /*hurried=*/!plain || IsShortOfSlots());
+  PostReply(index, SendBufferOf(index), State::kReplying, /*hurried=*/!plain || IsShortOfSlots());
   return true;
 }
 
