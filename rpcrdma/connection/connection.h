@@ -173,9 +173,16 @@ class Connection {
   // peer may delay the acknowledgement and combine it with others.
   [[gnu::always_inline]] void PostSend(const uint8_t* message, uint32_t bytes, uint32_t cookie,
                                        bool hurried, uint32_t invalidate = 0) {
+    if (!MaySend()) [[unlikely]]
+      return MarkBroken();
+    PostAllowedSend(message, bytes, cookie, hurried, invalidate);
+  }
+  // The same if MaySend() is true.
+  [[gnu::always_inline]] void PostAllowedSend(const uint8_t* message, uint32_t bytes,
+                                              uint32_t cookie, bool hurried, uint32_t invalidate) {
     const ibv_sge sge{reinterpret_cast<uint64_t>(message), bytes, send_region_.key};
     const unsigned flags = hurried ? verbs::kSendAskAck : 0;
-    if (!MaySend() || qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) [[unlikely]]
+    if (qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) [[unlikely]]
       return MarkBroken();
     ++posted_;
   }

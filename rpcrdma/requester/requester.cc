@@ -222,7 +222,8 @@ void Requester::Dequeue(const Slot& slot) {
   free_buffers_.Take();
   ++counters_->calls_sent;
   const bool hurried = free_buffers_.size() * 2 < free_buffers_.capacity();
-  connection_->PostSend(message.data(), static_cast<uint32_t>(bytes), buffer, hurried);
+  connection_->PostAllowedSend(message.data(), static_cast<uint32_t>(bytes), buffer, hurried,
+                               /*invalidate=*/0);
   return absl::OkStatus();
 }
 

@@ -236,7 +236,7 @@ class Responder : public Connection::Role {
   static bool TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t result_bytes);
   void SendReply(uint32_t index, const oncrpc::ReplyHeader& reply,
                  absl::Span<const uint8_t> results);
-  // `message` is the slot's send buffer here and in PostReply().
+  // `message` is the slot's send buffer.
   bool BuildPlainReply(uint32_t index, absl::Span<const uint8_t> results, uint8_t* message);
   bool BuildReply(uint32_t index, const oncrpc::ReplyHeader& reply,
                   absl::Span<const uint8_t> results);
@@ -248,7 +248,6 @@ class Responder : public Connection::Role {
   bool TryPost(uint32_t index);
   bool TryPostChunks(uint32_t index);
   bool RegisterItems(Slot& slot, const ChunkLists& chunks);
-  void PostReply(uint32_t index, const uint8_t* message, State state, bool hurried);
   // Whether calls may soon have to wait for slots.
   bool IsShortOfSlots() const { return free_slots_.size() * 2 < buffers_.count; }
   // Writes to a chunk, starting at offset `at`; the data must fit. `told`: report the completion of

@@ -100,15 +100,6 @@ void Responder::Reply(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<cons
   return slot.reply_bytes > 0;
 }
 
-// There is room for it.
-[[gnu::always_inline]] inline void Responder::PostReply(uint32_t index, const uint8_t* message,
-                                                        State state, bool hurried) {
-  Slot& slot = slots_[index];
-  slot.state = state;
-  connection_->PostSend(message, slot.reply_bytes, BufferOf(index), hurried, slot.invalidate);
-  OnPosted();
-}
-
 void Responder::ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results) {
   Slot& slot = slots_[index];
   if (slot.has_chunks || slot.cached != kNotCached || aborted_ || connection_->broken())
@@ -124,8 +115,11 @@ void Responder::ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results) 
   }
   CountReply(slot);
   GiveReceiveBack(slot);
-  if (wait_room_.empty() && connection_->send_room() > 0) [[likely]] {
-    PostReply(index, message, State::kReplyingPlainly, /*hurried=*/IsShortOfSlots());
+  if (wait_room_.empty() && connection_->MaySend()) [[likely]] {
+    slot.state = State::kReplyingPlainly;
+    connection_->PostAllowedSend(message, slot.reply_bytes, BufferOf(index),
+                                 /*hurried=*/IsShortOfSlots(), /*invalidate=*/0);
+    OnPosted();
   } else {
     slot.state = State::kWaitRoom;
     wait_room_.Push(index);
@@ -252,7 +246,10 @@ bool Responder::TryPost(uint32_t index) {
   if (slot.invalidate != 0) ++service_.counters->invalidations_sent;
   // What a plain reply holds until it is done is its slot alone.
   const bool plain = !slot.has_chunks && slot.item_count == 0;
-  PostReply(index, SendBufferOf(index), State::kReplying, /*hurried=*/!plain || IsShortOfSlots());
+  slot.state = State::kReplying;
+  connection_->PostSend(SendBufferOf(index), slot.reply_bytes, BufferOf(index),
+                        /*hurried=*/!plain || IsShortOfSlots(), slot.invalidate);
+  OnPosted();
   return true;
 }
 
