@@ -120,6 +120,25 @@ void Requester::Detach(const absl::Status& why) {
   }
 }
 
+[[gnu::noinline]] absl::Status Requester::PlanOther(const oncrpc::CallRequest& request,
+                                                    CallPlan* plan) {
+  if (absl::Status status = CheckHeader(request); !status.ok()) return status;
+  const absl::StatusOr<CallPlan> made = PlanCall(request, TermsOf(request));
+  if (!made.ok()) return made.status();
+  *plan = *made;
+  if (request.header != nullptr && PlaceOf(request.header->xid) != nullptr) {
+    return absl::AlreadyExistsError(
+        absl::StrFormat("XID %#x, or one with the same low bits, is that of an outstanding call",
+                        request.header->xid));
+  }
+  return absl::OkStatus();
+}
+
+[[gnu::noinline]] absl::Status Requester::TooManyCalls() const {
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("%d calls are outstanding or waiting", config_.max_calls));
+}
+
 absl::Status Requester::Call(const oncrpc::CallRequest& request, oncrpc::CallDone&& done,
                              oncrpc::CallId* id) {
   if (!down_.ok()) return down_;
@@ -127,22 +146,12 @@ absl::Status Requester::Call(const oncrpc::CallRequest& request, oncrpc::CallDon
   if (waiting_count_ > 0) SendWaiting();
   CallPlan plan;
   bool has_chunks = false;
-  if (!plain_calls_.Include(request)) {
-    if (absl::Status status = CheckHeader(request); !status.ok()) return status;
-    const absl::StatusOr<CallPlan> made = PlanCall(request, TermsOf(request));
-    if (!made.ok()) return made.status();
-    plan = *made;
+  if (!plain_calls_.Include(request)) [[unlikely]] {
+    if (absl::Status status = PlanOther(request, &plan); !status.ok()) return status;
     has_chunks = plan.has_chunks();
-    if (request.header != nullptr && PlaceOf(request.header->xid) != nullptr) {
-      return absl::AlreadyExistsError(
-          absl::StrFormat("XID %#x, or one with the same low bits, is that of an outstanding call",
-                          request.header->xid));
-    }
   }
-  if (free_slots_.empty()) {
-    return absl::ResourceExhaustedError(
-        absl::StrFormat("%d calls are outstanding or waiting", config_.max_calls));
-  }
+  if (free_slots_.empty()) [[unlikely]]
+    return TooManyCalls();
   Slot& slot = *slots_[free_slots_.Take()];
   slot.state = State::kWaiting;
   slot.number = ++last_number_;
