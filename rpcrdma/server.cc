@@ -287,6 +287,8 @@ absl::Status Server::OpenReverse(uint64_t connection, oncrpc::ProgramBinding bin
   reverse->requester->Attach(peer->connection.get(), ReverseTerms(peer->info.negotiated),
                              shares.reverse);
   peer->reverse = std::move(reverse);
+  // Until they go through its MessageDemux.
+  peer->connection->HoldMessages();
   return absl::OkStatus();
 }
 
@@ -305,6 +307,7 @@ void Server::SetCredits(uint32_t credits) { credits_ = std::clamp(credits, 1u, c
 
 void Server::StopTakingCalls() {
   stopped_ = true;
+  for (const auto& [number, peer] : by_number_) peer->connection->HoldMessages();
   if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
 }
 
@@ -341,6 +344,7 @@ void Server::End(Peer& peer) {
 
 void Server::BeginEnding(Peer& peer) {
   peer.state = Peer::State::kEnding;
+  peer.connection->HoldMessages();
   if (!std::exchange(peer.counted, false)) return;
   --established_;
   --clients_[peer.info.peer.address].established;

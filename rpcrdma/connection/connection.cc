@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "stack/base/memory_reserve.h"
+#include "stack/base/planted_fault.h"
 
 namespace pollux::rpcrdma {
 namespace {
@@ -53,6 +54,8 @@ absl::Status Connection::MakeObjects(absl::AnyInvocable<void(ibv_event_type)> on
   init.cap.max_recv_wr = config_.receives;
   init.cap.max_send_sge = 1;
   init.cap.max_recv_sge = 1;
+  init.sends_wakeup = &wakeup_;
+  init.message_handler = {&Connection::OnMessage, this};
   init.on_event = std::move(on_event);
   auto qp = worker_->CreateQp(std::move(init));
   if (!qp.ok()) return qp.status();
@@ -130,7 +133,7 @@ void Connection::PostReceive(uint32_t receive, uint8_t* buffer, uint32_t lkey) {
     MarkBroken();
 }
 
-void Connection::Repost(uint32_t receive) {
+void Connection::PostAgain(uint32_t receive) {
   if (qp_ == nullptr) [[unlikely]]
     return;
   // In place of a first one, the buffer that was kept for it.
@@ -158,6 +161,7 @@ void Connection::Repost(uint32_t receive) {
 }
 
 bool Connection::PollSent(Role& role) {
+  HoldMessages();
   if (!HasCompletions()) return false;
   if (qp_ == nullptr || qp_->state() != IBV_QPS_ERR) return TellSent(role);
   // The failed work request's completion may be behind received messages.
@@ -196,10 +200,49 @@ void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
   } else if ((wr_id & kReceiveBit) != 0) [[likely]] {
     Arrival arrival{
         .receive = index, .message = {ReceiveBuffer(index), bytes}, .invalidated = invalidated};
-    arrival.plain = IsPlainMessage(arrival.message);
-    if (!arrival.plain) arrival.header = &Parse(arrival.message);
-    role.OnMessage(arrival);
+    Give(arrival, role);
   }
+}
+
+[[gnu::always_inline]] inline void Connection::Give(Arrival& arrival, Role& role) {
+  arrival.plain = IsPlainMessage(arrival.message);
+  if (!arrival.plain) [[unlikely]]
+    return GiveAny(arrival, role);
+  role.OnMessage(arrival);
+}
+
+[[gnu::noinline]] void Connection::GiveAny(Arrival& arrival, Role& role) {
+  arrival.header = &Parse(arrival.message);
+  role.OnMessage(arrival);
+}
+
+[[gnu::noinline]] void Connection::LeaveToPoll(const verbs::PostedRecv& receive,
+                                               const Arrival& arrival) {
+  const size_t bytes = Keep(arrival).size();
+  qp_->CompletePacketRecv(receive, /*solicited=*/false, [bytes](ibv_wc& wc) {
+    wc.opcode = IBV_WC_RECV;
+    wc.byte_len = static_cast<uint32_t>(bytes);
+  });
+}
+
+void Connection::OnMessage(void* connection, const verbs::PostedRecv& receive,
+                           const uint8_t* message, size_t bytes) {
+  auto& self = *static_cast<Connection*>(connection);
+  Arrival arrival{.receive = static_cast<uint32_t>(receive.wr_id),
+                  .message = {message, bytes},
+                  .buffer = reinterpret_cast<uint8_t*>(receive.element.addr)};
+  // It must not overtake a message that waits for Poll().
+  const bool waits = self.cq_->size() != 0 && !Planted(Fault::kMessageOvertakes);
+  if (self.role_ == nullptr || waits || MemoryReserve::IsLow()) [[unlikely]]
+    return self.LeaveToPoll(receive, arrival);
+  self.heard_ns_ = self.worker_->now_ns();
+  self.in_hand_ = arrival.receive;
+  self.Give(arrival, *self.role_);
+  if (std::exchange(self.in_hand_, kNoReceive) == kNoReceive) [[likely]]
+    return;
+  // The message is kept. Whatever it waits for, Poll() sees to it.
+  self.wakeup_.Wake();
+  if (self.qp_ != nullptr && !Planted(Fault::kReceiveNotKept)) self.qp_->ConsumeRecv();
 }
 
 const ReceivedHeader& Connection::Parse(absl::Span<const uint8_t> message) {
@@ -221,7 +264,7 @@ void Connection::OnQuiet(void* connection, uint64_t now_ns) {
     self.asked_ = true;
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.send_flags = verbs::kSendAskAck;
     self.Post(wr, kAskedCookie, /*told=*/true);
   }
   self.worker_->wheel().Arm(self.quiet_timer_, (quiet ? now_ns : self.heard_ns_) + kQuietNs);
@@ -233,20 +276,7 @@ void Connection::Post(ibv_send_wr& wr, uint32_t cookie, bool told) {
     MarkBroken();
     return;
   }
-  OnPosted();
-}
-
-void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
-                          uint32_t invalidate) {
-  const ibv_sge sge{reinterpret_cast<uint64_t>(send_buffer(buffer).data()), bytes,
-                    send_region_.key};
-  // What waits for no completion asks for no acknowledgement.
-  const unsigned flags = hurried ? IBV_SEND_SIGNALED : 0;
-  if (!MaySend() || qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) [[unlikely]] {
-    MarkBroken();
-    return;
-  }
-  OnPosted();
+  ++posted_;
 }
 
 void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie,
@@ -266,7 +296,8 @@ void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey, ui
   ibv_sge sge{reinterpret_cast<uint64_t>(from.address), from.length, from.lkey};
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
-  wr.send_flags = told ? IBV_SEND_SIGNALED : 0;
+  // What waits for no completion asks for no acknowledgement.
+  wr.send_flags = told ? verbs::kSendAskAck : 0;
   wr.sg_list = &sge;
   wr.num_sge = 1;
   wr.wr.rdma.remote_addr = remote;

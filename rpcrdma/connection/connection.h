@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
@@ -43,10 +44,12 @@ struct SendBuffers {
 // Close() has done so.
 class Connection {
  public:
-  // A received message. It remains in its buffer until Repost(receive).
+  // A received message. It remains in its buffer until Repost(receive); see Keep().
   struct Arrival {
     uint32_t receive = 0;
     absl::Span<const uint8_t> message;
+    // The receive's buffer if `message` is still in its packet, else null.
+    uint8_t* buffer = nullptr;
     uint32_t invalidated = 0;  // the local key that its Send invalidated; 0: none
     bool plain = false;        // IsPlainMessage(message)
     // The header of any other message; valid until the next message is received.
@@ -55,7 +58,9 @@ class Connection {
     // known.
     bool is_directed = true;
   };
-  // A Requester or a Responder. Called from Poll().
+  // A Requester or a Responder. Called from Poll(), and OnMessage() also while the worker receives
+  // packets: messages of one packet need no completion. Nothing that it calls may destroy the
+  // connection.
   class Role {
    public:
     virtual ~Role() = default;
@@ -99,15 +104,35 @@ class Connection {
   // Parses the header of an earlier message again. The result replaces the header of the last
   // received message.
   const ReceivedHeader& Parse(absl::Span<const uint8_t> message);
+  // Makes the message valid until Repost(arrival.receive), instead of during OnMessage() only, and
+  // returns where it then is.
+  static absl::Span<const uint8_t> Keep(const Arrival& arrival) {
+    if (arrival.buffer == nullptr) return arrival.message;
+    std::memcpy(arrival.buffer, arrival.message.data(), arrival.message.size());
+    return {arrival.buffer, arrival.message.size()};
+  }
   // Posts a receive buffer again.
-  void Repost(uint32_t receive);
+  void Repost(uint32_t receive) {
+    if (receive == in_hand_) [[likely]] {
+      in_hand_ = kNoReceive;  // it is posted still
+    } else {
+      PostAgain(receive);
+    }
+  }
 
-  // Awake while Poll() may find completions or a role may be able to continue.
+  // Awake while Poll() may find completions or a role may be able to continue. Work requests wake
+  // it when they complete, not when they are posted.
   Wakeup& wakeup() { return wakeup_; }
-  // Handles a limited number of completions. Returns true if there were any.
-  bool Poll(Role& role) { return HasCompletions() && PollCompletions(role); }
+  // Handles a limited number of completions. Returns true if there were any. From now on `role`
+  // gets messages also when they arrive; it must stay valid until HoldMessages() or Close().
+  bool Poll(Role& role) {
+    role_ = broken_ ? nullptr : &role;
+    return HasCompletions() && PollCompletions(role);
+  }
   // The same for sent messages only; received messages wait, and are lost if the queue pair fails.
   bool PollSent(Role& role);
+  // From now on received messages wait for Poll().
+  void HoldMessages() { role_ = nullptr; }
   // Starts to monitor the peer: when nothing has completed for kQuietNs, an RDMA WRITE of 0 bytes
   // is posted, which needs no key and uses no receive of the peer. If its retries are used up, the
   // connection is broken. Without this, a peer that disappears without a DREQ would go unnoticed
@@ -118,11 +143,12 @@ class Connection {
   bool broken() const { return broken_; }
   void MarkBroken() {
     broken_ = true;
+    role_ = nullptr;
     open_queue_ = 0;
     wakeup_.Wake();
   }
-  // Whether Poll() has nothing to do and all posted work requests have completed.
-  bool IsQuiet() const { return cq_->size() == 0 && posted_ == told_ && !cq_->overrun(); }
+  // Whether Poll() has nothing to do.
+  bool IsQuiet() const { return !HasCompletions(); }
   // The status of the work request that broke the connection; IBV_WC_SUCCESS if none did.
   ibv_wc_status failure() const { return failure_; }
 
@@ -142,11 +168,24 @@ class Connection {
     uint32_t length = 0;
     uint32_t lkey = 0;
   };
-  // Its completion is always reported. `invalidate`: a key of the peer that the Send invalidates;
-  // 0: none. `hurried`: the buffer is needed soon; otherwise the peer may delay the acknowledgement
-  // and combine it with others.
-  void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
-                uint32_t invalidate = 0);
+  // `message` is in a send buffer. Its completion is always reported. `invalidate`: a key of the
+  // peer that the Send invalidates; 0: none. `hurried`: the buffer is needed soon; otherwise the
+  // peer may delay the acknowledgement and combine it with others.
+  [[gnu::always_inline]] void PostSend(const uint8_t* message, uint32_t bytes, uint32_t cookie,
+                                       bool hurried, uint32_t invalidate = 0) {
+    if (!MaySend()) [[unlikely]]
+      return MarkBroken();
+    PostAllowedSend(message, bytes, cookie, hurried, invalidate);
+  }
+  // The same if MaySend() is true.
+  [[gnu::always_inline]] void PostAllowedSend(const uint8_t* message, uint32_t bytes,
+                                              uint32_t cookie, bool hurried, uint32_t invalidate) {
+    const ibv_sge sge{reinterpret_cast<uint64_t>(message), bytes, send_region_.key};
+    const unsigned flags = hurried ? verbs::kSendAskAck : 0;
+    if (qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) [[unlikely]]
+      return MarkBroken();
+    ++posted_;
+  }
   void PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie, bool told);
   // `told`: report the completion, which also makes the work request hurried.
   void PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie, bool told);
@@ -195,18 +234,21 @@ class Connection {
            place * Stride(config_.receive_bytes);
   }
   void PostReceive(uint32_t receive, uint8_t* buffer, uint32_t lkey);
+  void PostAgain(uint32_t receive);
+  // A verbs::MessageHandler.
+  static void OnMessage(void* connection, const verbs::PostedRecv& receive, const uint8_t* message,
+                        size_t bytes);
   // `told`: report the completion to the role.
   void Post(ibv_send_wr& wr, uint32_t cookie, bool told);
-  void OnPosted() {
-    ++posted_;
-    wakeup_.Wake();
-  }
   bool HasCompletions() const {
     return cq_->size() != 0 || (qp_ != nullptr && qp_->sq_head() != told_) || cq_->overrun();
   }
   bool PollCompletions(Role& role);
   bool TellSent(Role& role);
   void TakeCompletion(const ibv_wc& wc, Role& role);
+  void Give(Arrival& arrival, Role& role);
+  void GiveAny(Arrival& arrival, Role& role);
+  void LeaveToPoll(const verbs::PostedRecv& receive, const Arrival& arrival);
   static void OnQuiet(void* connection, uint64_t now_ns);
 
   engine::Worker* worker_;
@@ -228,6 +270,11 @@ class Connection {
   uint32_t posted_ = 0;
   uint32_t told_ = 0;
   uint32_t open_queue_ = 0;  // config_.send_queue; 0 without a queue pair, or if broken_
+  // Gets messages when they arrive; null: they wait for Poll().
+  Role* role_ = nullptr;
+  // The receive of the message that is being handled, if it is posted still.
+  static constexpr uint32_t kNoReceive = UINT32_MAX;
+  uint32_t in_hand_ = kNoReceive;
   bool broken_ = false;
   ibv_wc_status failure_ = IBV_WC_SUCCESS;
   uint64_t heard_ns_ = 0;  // time of the last completion

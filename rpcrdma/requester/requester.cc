@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -120,6 +121,25 @@ void Requester::Detach(const absl::Status& why) {
   }
 }
 
+[[gnu::noinline]] absl::Status Requester::PlanOther(const oncrpc::CallRequest& request,
+                                                    CallPlan* plan) {
+  if (absl::Status status = CheckHeader(request); !status.ok()) return status;
+  const absl::StatusOr<CallPlan> made = PlanCall(request, TermsOf(request));
+  if (!made.ok()) return made.status();
+  *plan = *made;
+  if (request.header != nullptr && PlaceOf(request.header->xid) != nullptr) {
+    return absl::AlreadyExistsError(
+        absl::StrFormat("XID %#x, or one with the same low bits, is that of an outstanding call",
+                        request.header->xid));
+  }
+  return absl::OkStatus();
+}
+
+[[gnu::noinline]] absl::Status Requester::TooManyCalls() const {
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("%d calls are outstanding or waiting", config_.max_calls));
+}
+
 absl::Status Requester::Call(const oncrpc::CallRequest& request, oncrpc::CallDone&& done,
                              oncrpc::CallId* id) {
   if (!down_.ok()) return down_;
@@ -127,22 +147,12 @@ absl::Status Requester::Call(const oncrpc::CallRequest& request, oncrpc::CallDon
   if (waiting_count_ > 0) SendWaiting();
   CallPlan plan;
   bool has_chunks = false;
-  if (!plain_calls_.Include(request)) {
-    if (absl::Status status = CheckHeader(request); !status.ok()) return status;
-    const absl::StatusOr<CallPlan> made = PlanCall(request, TermsOf(request));
-    if (!made.ok()) return made.status();
-    plan = *made;
+  if (!plain_calls_.Include(request)) [[unlikely]] {
+    if (absl::Status status = PlanOther(request, &plan); !status.ok()) return status;
     has_chunks = plan.has_chunks();
-    if (request.header != nullptr && PlaceOf(request.header->xid) != nullptr) {
-      return absl::AlreadyExistsError(
-          absl::StrFormat("XID %#x, or one with the same low bits, is that of an outstanding call",
-                          request.header->xid));
-    }
   }
-  if (free_slots_.empty()) {
-    return absl::ResourceExhaustedError(
-        absl::StrFormat("%d calls are outstanding or waiting", config_.max_calls));
-  }
+  if (free_slots_.empty()) [[unlikely]]
+    return TooManyCalls();
   Slot& slot = *slots_[free_slots_.Take()];
   slot.state = State::kWaiting;
   slot.number = ++last_number_;
@@ -150,7 +160,8 @@ absl::Status Requester::Call(const oncrpc::CallRequest& request, oncrpc::CallDon
   slot.request = request;
   slot.plan = plan;
   slot.has_chunks = has_chunks;
-  slot.done = std::move(done);
+  // That of a free slot is empty: nothing is to be destroyed.
+  std::construct_at(&slot.done, std::move(done));
   if (request.header != nullptr) {
     slot.xid = request.header->xid;
     slot.has_xid = true;
@@ -201,12 +212,13 @@ void Requester::Dequeue(const Slot& slot) {
   const uint32_t buffer = free_buffers_.next();
   if (!slot.has_xid) TakeXid(slot);
   buffer_uses_[buffer] = 1;
+  const absl::Span<uint8_t> message = connection_->send_buffer(buffer);
   size_t bytes = 0;
   if (!slot.has_chunks && slot.request.header == nullptr && slot.request.items.empty()) [[likely]] {
     slot.write_chunk_count = 0;
     slot.offered_reply = false;
     bytes = plain_call_.Emit(slot.xid, slot.request.procedure, window_.requested(),
-                             slot.request.arguments, connection_->send_buffer(buffer));
+                             slot.request.arguments, message);
     if (bytes == 0) [[unlikely]]
       return absl::InternalError("the call is larger than its send buffer");
   } else if (absl::Status built = BuildCall(slot, buffer, &bytes); !built.ok()) {
@@ -222,7 +234,8 @@ void Requester::Dequeue(const Slot& slot) {
   ++counters_->calls_sent;
   probe::RpcClientStart(slot.xid, slot.request.procedure, slot.sends);
   const bool hurried = free_buffers_.size() * 2 < free_buffers_.capacity();
-  connection_->PostSend(buffer, static_cast<uint32_t>(bytes), buffer, hurried);
+  connection_->PostAllowedSend(message.data(), static_cast<uint32_t>(bytes), buffer, hurried,
+                               /*invalidate=*/0);
   return absl::OkStatus();
 }
 

@@ -159,6 +159,9 @@ class Requester : public Connection::Role {
     return connection_ != nullptr && window_.CanSend() && !free_buffers_.empty() &&
            connection_->MaySend();
   }
+  // For a call that plain_calls_ does not include.
+  absl::Status PlanOther(const oncrpc::CallRequest& request, CallPlan* plan);
+  absl::Status TooManyCalls() const;
   void SendFirstWaiting();
   // Returns an error if the call cannot be built; nothing was sent then.
   absl::Status SendCall(Slot& slot);

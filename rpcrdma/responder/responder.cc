@@ -17,6 +17,7 @@ Responder::Responder(Connection* connection, const ServiceState& service, const 
       service_(service),
       caller_(caller),
       buffers_(buffers),
+      stall_timer_(&Responder::OnStallTimer, this),
       header_(std::make_unique<Header>()),
       reduced_(new oncrpc::ReducedItem[size_t{buffers.count} * oncrpc::kMaxItems]),
       items_(new ResultItem[size_t{buffers.count} * oncrpc::kMaxItems]),
@@ -46,6 +47,16 @@ absl::Status Responder::Init() {
   if (!region.ok()) return region.status();
   pool_region_ = *region;
   return absl::OkStatus();
+}
+
+void Responder::OnStallTimer(void* responder, uint64_t now_ns) {
+  auto& self = *static_cast<Responder*>(responder);
+  if (self.in_flight_ == 0) return;
+  // From then on HasWork() keeps it awake.
+  const bool is_stalled = self.MayBeStalled();
+  if (is_stalled) self.connection_->wakeup().Wake();
+  self.connection_->worker()->wheel().Arm(
+      self.stall_timer_, (is_stalled ? now_ns : self.progress_ns_) + kWantedStallNs + 1);
 }
 
 void Responder::WatchStall() {
@@ -92,6 +103,7 @@ bool Responder::Work() {
 
 void Responder::Abort() {
   aborted_ = true;
+  stall_timer_.Cancel();
   backlog_.Clear();
   wait_buffers_.Clear();
   wait_room_.Clear();
@@ -103,19 +115,23 @@ void Responder::Abort() {
 }
 
 void Responder::OnMessage(const Connection::Arrival& arrival) {
+  if (arrival.invalidated != 0 || free_slots_.empty() || !backlog_.empty()) [[unlikely]]
+    return OnOtherMessage(arrival);
+  Accept(arrival);
+}
+
+[[gnu::noinline]] void Responder::OnOtherMessage(const Connection::Arrival& arrival) {
   // RFC 8797 section 4.1: a reply invalidates, and nothing is offered for calls that come. Whose
   // memory it was that is gone, of a call in the other direction, all are sent again.
-  if (arrival.invalidated != 0) [[unlikely]] {
+  if (arrival.invalidated != 0) {
     Count(Refusal::kBadInvalidation);
     return connection_->MarkBroken();
   }
-  if (free_slots_.empty() || !backlog_.empty()) [[unlikely]] {
-    Connection::Arrival waiting = arrival;
-    waiting.header = nullptr;  // another message's by then
-    backlog_.Push(waiting);
-  } else {
-    Accept(arrival);
-  }
+  Connection::Arrival waiting = arrival;
+  waiting.header = nullptr;  // another message's by then
+  waiting.message = connection_->Keep(arrival);
+  waiting.buffer = nullptr;
+  backlog_.Push(waiting);
 }
 
 void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
@@ -133,7 +149,7 @@ void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
   slot.has_chunks = false;
   slot.may_reduce = true;
   slot.receive = arrival.receive;
-  slot.message = arrival.message;
+  slot.message = connection_->Keep(arrival);
   slot.arrived_ns = connection_->worker()->now_ns();
   slot.xid = xid;
   slot.grant = Grant(credits, *service_.credits);
@@ -285,6 +301,14 @@ void Responder::OnSent(uint32_t cookie) {
   const uint32_t index = cookie - buffers_.first;
   --in_flight_;
   progress_ns_ = connection_->worker()->now_ns();
+  Slot& slot = slots_[index];
+  if (slot.state != State::kReplyingPlainly) [[unlikely]]
+    return OnOtherSent(index);
+  slot.state = State::kFree;
+  free_slots_.Give(index);
+}
+
+[[gnu::noinline]] void Responder::OnOtherSent(uint32_t index) {
   if (slots_[index].state == State::kPulling) {
     Plan(slots_[index]);
     Dispatch(index);
@@ -373,7 +397,7 @@ absl::Span<const oncrpc::ReducedItem> Responder::Items(const Slot& slot, size_t 
   call->client_address = caller_.address;
   call->client_port = caller_.port;
   call->connection = caller_.connection;
-  call->arguments = payload.subspan(rpc_bytes);
+  call->arguments = {payload.data() + rpc_bytes, payload.size() - rpc_bytes};
   if (plan_.item_count > 0) call->items = Items(slot, rpc_bytes);
   return target;
 }
@@ -385,7 +409,8 @@ void Responder::Dispatch(uint32_t index) { Run(index); }
   CallView call;
   const absl::Span<const uint8_t> payload =
       plan_.payload_bytes > 0 ? absl::MakeConstSpan(slot.pulled, plan_.payload_bytes)
-                              : slot.message.subspan(slot.payload_offset);
+                              : absl::MakeConstSpan(slot.message.data() + slot.payload_offset,
+                                                    slot.message.size() - slot.payload_offset);
   const auto [binding, handler] = Examine(index, payload, &call);
   if (handler == nullptr) [[unlikely]]
     return;

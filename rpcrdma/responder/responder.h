@@ -22,6 +22,7 @@
 #include "rpcrdma/responder/stalled_clients.h"
 #include "rpcrdma/wire/header.h"
 #include "rpcrdma/wire/negotiated.h"
+#include "stack/engine/timer/timing_wheel.h"
 
 namespace pollux::rpcrdma {
 
@@ -79,15 +80,13 @@ class Responder : public Connection::Role {
   // continued.
   bool Poll() {
     // Replies in flight need attention only after the connection has stalled.
-    if (wait_room_.empty() && wait_buffers_.empty() && backlog_.empty() &&
-        (in_flight_ == 0 || connection_->worker()->now_ns() - progress_ns_ <= kWantedStallNs))
-        [[likely]] {
+    if (!HasWork()) [[likely]]
       return false;
-    }
     return Work();
   }
+  // Whether Poll() must be called although no completion has come.
   bool HasWork() const {
-    return in_flight_ != 0 || !wait_room_.empty() || !wait_buffers_.empty() || !backlog_.empty();
+    return !wait_room_.empty() || !wait_buffers_.empty() || !backlog_.empty() || MayBeStalled();
   }
   // Call it when the queue pair is closed. Releases everything that no handler is using; a call
   // that a handler has keeps its data. Replies are dropped from now on, but the reply cache keeps
@@ -113,6 +112,8 @@ class Responder : public Connection::Role {
     kDispatched,   // the handler has it
     kWaitRoom,     // the reply is built, but the send queue is full
     kReplying,     // WRITEs and SEND in flight
+    // the same for a reply that holds nothing but its slot
+    kReplyingPlainly,
   };
   static constexpr uint32_t kNotCached = UINT32_MAX;
   struct Slot {
@@ -193,6 +194,7 @@ class Responder : public Connection::Role {
   bool IsFirst(uint32_t index, const CallView& call);
   void Replay(uint32_t index, uint32_t entry);
   uint32_t BufferOf(uint32_t index) const { return buffers_.first + index; }
+  uint8_t* SendBufferOf(uint32_t index) { return connection_->send_buffer(BufferOf(index)).data(); }
   void GiveReceiveBack(Slot& slot) {
     if (slot.has_receive) connection_->Repost(slot.receive);
     slot.has_receive = false;
@@ -214,7 +216,13 @@ class Responder : public Connection::Role {
     if (slot.item_count > 0) ReleaseItems(slot);
     free_slots_.Give(index);
   }
+  bool MayBeStalled() const {
+    return in_flight_ != 0 && connection_->worker()->now_ns() - progress_ns_ > kWantedStallNs;
+  }
   void WatchStall();
+  void OnOtherMessage(const Connection::Arrival& arrival);
+  void OnOtherSent(uint32_t index);
+  static void OnStallTimer(void* responder, uint64_t now_ns);
   bool Work();
 
   // Sending the reply: responder_reply.cc.
@@ -228,7 +236,8 @@ class Responder : public Connection::Role {
   static bool TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t result_bytes);
   void SendReply(uint32_t index, const oncrpc::ReplyHeader& reply,
                  absl::Span<const uint8_t> results);
-  bool BuildPlainReply(uint32_t index, absl::Span<const uint8_t> results);
+  // `message` is the slot's send buffer.
+  bool BuildPlainReply(uint32_t index, absl::Span<const uint8_t> results, uint8_t* message);
   bool BuildReply(uint32_t index, const oncrpc::ReplyHeader& reply,
                   absl::Span<const uint8_t> results);
   static bool PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* bytes);
@@ -239,7 +248,6 @@ class Responder : public Connection::Role {
   bool TryPost(uint32_t index);
   bool TryPostChunks(uint32_t index);
   bool RegisterItems(Slot& slot, const ChunkLists& chunks);
-  void PostReply(uint32_t index, bool hurried);
   // Whether calls may soon have to wait for slots.
   bool IsShortOfSlots() const { return free_slots_.size() * 2 < buffers_.count; }
   // Writes to a chunk, starting at offset `at`; the data must fit. `told`: report the completion of
@@ -262,7 +270,10 @@ class Responder : public Connection::Role {
     service_.counters->call_times.Count(connection_->worker()->now_ns() - slot.arrived_ns);
   }
   void OnPosted() {
-    if (in_flight_++ == 0) progress_ns_ = connection_->worker()->now_ns();
+    if (in_flight_++ != 0) return;
+    progress_ns_ = connection_->worker()->now_ns();
+    if (!stall_timer_.armed()) [[unlikely]]
+      OnStallTimer(this, progress_ns_);
   }
 
   Connection* connection_;
@@ -276,6 +287,7 @@ class Responder : public Connection::Role {
   uint32_t in_flight_ = 0;  // slots with posted work requests, and pieces
   // the time of the last completion or, if later, of the oldest post in flight
   uint64_t progress_ns_ = 0;
+  engine::Timer stall_timer_;    // armed while anything is in flight; wakes the connection
   uint64_t short_since_ns_ = 0;  // when a reply started to wait for regions; 0: none waits
   // Scratch memory for the current message.
   std::unique_ptr<Header> header_;

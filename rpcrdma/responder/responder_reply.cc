@@ -93,22 +93,13 @@ void Responder::Reply(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<cons
 }
 
 [[gnu::always_inline]] inline bool Responder::BuildPlainReply(uint32_t index,
-                                                              absl::Span<const uint8_t> results) {
+                                                              absl::Span<const uint8_t> results,
+                                                              uint8_t* message) {
   Slot& slot = slots_[index];
-  const absl::Span<uint8_t> buffer = connection_->send_buffer(BufferOf(index));
-  const size_t limit = std::min<size_t>(buffer.size(), terms_.reply_threshold);
+  const size_t limit = std::min(connection_->config().send_bytes, terms_.reply_threshold);
   slot.reply_bytes =
-      static_cast<uint32_t>(EmitPlainReply(slot.xid, slot.grant, results, buffer.first(limit)));
+      static_cast<uint32_t>(EmitPlainReply(slot.xid, slot.grant, results, {message, limit}));
   return slot.reply_bytes > 0;
-}
-
-// There is room for it.
-[[gnu::always_inline]] inline void Responder::PostReply(uint32_t index, bool hurried) {
-  Slot& slot = slots_[index];
-  slot.state = State::kReplying;
-  connection_->PostSend(BufferOf(index), slot.reply_bytes, BufferOf(index), hurried,
-                        slot.invalidate);
-  OnPosted();
 }
 
 void Responder::ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results) {
@@ -119,15 +110,19 @@ void Responder::ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results) 
   }
   --dispatched_;
   probe::RpcServerEnd(caller_.connection, slot.xid, 0);
-  if (!BuildPlainReply(index, results)) [[unlikely]] {
+  uint8_t* const message = SendBufferOf(index);
+  if (!BuildPlainReply(index, results, message)) [[unlikely]] {
     // RFC 8166 section 4.5.3
     Count(Refusal::kReplyTooLarge);
     return SendError(index, ErrorCode::kChunk);
   }
   CountReply(slot);
   GiveReceiveBack(slot);
-  if (wait_room_.empty() && connection_->send_room() > 0) [[likely]] {
-    PostReply(index, /*hurried=*/IsShortOfSlots());
+  if (wait_room_.empty() && connection_->MaySend()) [[likely]] {
+    slot.state = State::kReplyingPlainly;
+    connection_->PostAllowedSend(message, slot.reply_bytes, BufferOf(index),
+                                 /*hurried=*/IsShortOfSlots(), /*invalidate=*/0);
+    OnPosted();
   } else {
     slot.state = State::kWaitRoom;
     wait_room_.Push(index);
@@ -188,7 +183,7 @@ bool Responder::BuildReply(uint32_t index, const oncrpc::ReplyHeader& reply,
                            absl::Span<const uint8_t> results) {
   Slot& slot = slots_[index];
   if (!slot.has_chunks && slot.item_count == 0 && IsPlain(reply)) {
-    return BuildPlainReply(index, results);
+    return BuildPlainReply(index, results, SendBufferOf(index));
   }
   const absl::Span<uint8_t> buffer = connection_->send_buffer(BufferOf(index));
   const size_t limit = std::min<size_t>(buffer.size(), terms_.reply_threshold);
@@ -254,7 +249,10 @@ bool Responder::TryPost(uint32_t index) {
   if (slot.invalidate != 0) ++service_.counters->invalidations_sent;
   // What a plain reply holds until it is done is its slot alone.
   const bool plain = !slot.has_chunks && slot.item_count == 0;
-  PostReply(index, /*hurried=*/!plain || IsShortOfSlots());
+  slot.state = State::kReplying;
+  connection_->PostSend(SendBufferOf(index), slot.reply_bytes, BufferOf(index),
+                        /*hurried=*/!plain || IsShortOfSlots(), slot.invalidate);
+  OnPosted();
   return true;
 }
 

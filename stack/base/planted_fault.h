@@ -21,6 +21,8 @@ enum class Fault {
   kMsnNotWrapped,     // the message sequence number continues with 1 after the wrap
   kHeadersUnchecked,  // every packet to a queue pair is treated as the expected one
   kShortOutOfTurn,    // a short message is executed whatever its PSN
+  kMessageOvertakes,  // an RPC message overtakes messages whose completions wait
+  kReceiveNotKept,    // the receive of an RPC message that is kept takes another one
   kOverrunUnnoticed,  // a completion for which there is no room is lost silently
 };
 

@@ -26,7 +26,8 @@ class Wakeup {
   }
   Wakeup(const Wakeup&) = delete;
   Wakeup& operator=(const Wakeup&) = delete;
-  // `bit`: a single bit, which parts() of the whole shows while this part is awake.
+  // `bit`: a single bit, which is set in parts() of the whole when this part wakes. If the part is
+  // still awake after SleepPart(), the whole must set it again, by WakePart().
   void JoinWhole(Wakeup* whole, uint64_t bit = 1) {
     whole_ = whole;
     bit_ = bit;

@@ -67,6 +67,7 @@ absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& 
     return absl::OkStatus();
   }
   // What the user asks for is no failure.
+  if (before != noted_state_) RecordState(before);
   RecordState(after);
   switch (after) {
     case IBV_QPS_RTR:

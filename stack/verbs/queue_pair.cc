@@ -114,20 +114,6 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
   }
 }
 
-[[gnu::always_inline]] inline void FillPlain(uint64_t wr_id, const ibv_sge& sge,
-                                             ibv_wr_opcode opcode, unsigned flags, SendWqe& wqe) {
-  wqe = SendWqe{.wr_id = wr_id,
-                .element = sge,
-                .length = sge.length,
-                .packets = 1,
-                .opcode = opcode,
-                .num_sge = 1,
-                .send_flags = static_cast<uint8_t>(flags),
-                .is_short_send = opcode == IBV_WR_SEND,
-                .is_single_packet = opcode != IBV_WR_SEND_WITH_INV && (flags & IBV_SEND_FENCE) == 0,
-                .has_element = true};
-}
-
 }  // namespace
 
 QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventList* events)
@@ -327,26 +313,16 @@ int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   return 0;
 }
 
-int QueuePair::PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags,
-                           uint32_t invalidate) {
-  const bool plain =
-      sge.length - 1 < most_plain_bytes_ && sq_tail_ - sq_head_ < init_.cap.max_send_wr;
-  if (!plain) [[unlikely]] {
-    ibv_sge one = sge;
-    ibv_send_wr wr{};
-    wr.wr_id = wr_id;
-    wr.sg_list = &one;
-    wr.num_sge = 1;
-    wr.opcode = invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
-    wr.invalidate_rkey = invalidate;
-    wr.send_flags = flags;
-    return PostSend(&wr, nullptr);
-  }
-  SendWqe& wqe = sq_[sq_tail_++ & sq_mask_];
-  FillPlain(wr_id, sge, invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND, flags, wqe);
-  wqe.rkey = invalidate;
-  Activate();
-  return 0;
+[[gnu::noinline]] int QueuePair::PostOtherSend(uint64_t wr_id, ibv_sge sge, unsigned flags,
+                                               uint32_t invalidate) {
+  ibv_send_wr wr{};
+  wr.wr_id = wr_id;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+  wr.invalidate_rkey = invalidate;
+  wr.send_flags = flags;
+  return PostSend(&wr, nullptr);
 }
 
 [[gnu::noinline]] int QueuePair::PostOtherRecv(uint64_t wr_id, ibv_sge sge) {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "stack/base/line_array.h"
 #include "stack/base/types.h"
+#include "stack/base/wakeup.h"
 #include "stack/memory/protection_domain.h"
 #include "stack/verbs/address_handle.h"
 #include "stack/verbs/completion_queue.h"
@@ -43,7 +44,27 @@ struct FlushWorkRequest : ibv_send_wr {
   uint8_t selectivity;  // wire::kFlushRange or wire::kFlushRegion
 };
 
+// A send flag of Pollux: asks for an acknowledgement, as IBV_SEND_SIGNALED does, without a
+// completion.
+inline constexpr unsigned kSendAskAck = 1u << 7;
+static_assert((kSendAskAck & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |
+                              IBV_SEND_INLINE | IBV_SEND_IP_CSUM)) == 0);
+
 class QueuePair;
+struct PostedRecv;
+
+// Takes messages of a reliable connection by a call, in place of completions.
+struct MessageHandler {
+  // `message` is a SEND of one packet without immediate data or invalidation, `bytes` is not 0. It
+  // is valid during the call. `receive` is the oldest posted receive, and large enough. It stays
+  // posted unless the handler calls QueuePair::CompletePacketRecv() or QueuePair::ConsumeRecv().
+  // The message is executed already, and the handler may do anything, also destroy the queue pair.
+  // It is called while the worker receives packets. Other messages, and single packets that need
+  // other checks, still write completions: the handler must see to the order.
+  void (*handle)(void* owner, const PostedRecv& receive, const uint8_t* message,
+                 size_t bytes) = nullptr;  // null: all messages write completions
+  void* owner = nullptr;
+};
 
 // A FIFO of queue pairs, each at most once. A queue pair holds one list pointer for each value of
 // `kRow`, so it can be in one FIFO of each.
@@ -95,6 +116,10 @@ struct QueuePairInitAttr {
   // The first message sequence number (MSN) of a reliable connection's responder, 24 bits. Peers
   // expect 0; simulations choose others to test the wrap.
   uint32_t first_msn = 0;
+  MessageHandler message_handler;
+  // If not null (not owned, outlives the queue pair): woken when sends have completed because the
+  // peer has acknowledged them, whether or not completions are written.
+  Wakeup* sends_wakeup = nullptr;
   // Receives this queue pair's asynchronous events (IBV_EVENT_COMM_EST, IBV_EVENT_QP_FATAL,
   // IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,
   // IBV_EVENT_SQ_DRAINED) on the owning core between polls of the packet path, never during a post.
@@ -138,7 +163,7 @@ struct alignas(64) SendWqe {
   Psn first_psn;         // valid once numbered, at the first transmission
   ibv_wr_opcode opcode : 8 = IBV_WR_SEND;
   uint8_t num_sge = 0;
-  uint8_t send_flags = 0;  // ibv_send_flags
+  uint8_t send_flags = 0;  // ibv_send_flags and kSendAskAck
   bool numbered : 1 = false;
   bool executed : 1 = false;  // for a local request
   // A SEND of one packet from one SGE without further options, as most small messages are. Set when
@@ -150,6 +175,7 @@ struct alignas(64) SendWqe {
   bool has_element : 1 = false;  // its only SGE is in `element`
   uint8_t unused : 3 = 0;        // so that the byte is written as a whole
 
+  bool asks_ack() const { return (send_flags & (IBV_SEND_SIGNALED | kSendAskAck)) != 0; }
   bool is_write() const {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }
@@ -201,9 +227,20 @@ class QueuePair : public EventSource {
   // Returns what PostSend() would return for the chain, without posting it.
   int CheckSends(const ibv_send_wr* wr) const;
   // Post one SEND or one receive with one SGE, for callers that post with every message: the
-  // request is built in its queue entry. `flags` holds ibv_send_flags without IBV_SEND_INLINE.
-  // `invalidate` is the peer's key that the SEND invalidates, 0 for none.
-  int PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags, uint32_t invalidate);
+  // request is built in its queue entry. `flags` holds ibv_send_flags without IBV_SEND_INLINE, and
+  // kSendAskAck. `invalidate` is the peer's key that the SEND invalidates, 0 for none.
+  [[gnu::always_inline]] int PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags,
+                                         uint32_t invalidate) {
+    if (sge.length - 1 >= most_plain_bytes_ || sq_tail_ - sq_head_ >= init_.cap.max_send_wr)
+        [[unlikely]] {
+      return PostOtherSend(wr_id, sge, flags, invalidate);
+    }
+    SendWqe& wqe = sq_[sq_tail_++ & sq_mask_];
+    FillPlain(wr_id, sge, invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND, flags, wqe);
+    wqe.rkey = invalidate;
+    Activate();
+    return 0;
+  }
   int PostOneRecv(uint64_t wr_id, const ibv_sge& sge) {
     return TakePlainRecv(wr_id, sge) ? 0 : PostOtherRecv(wr_id, sge);
   }
@@ -225,6 +262,9 @@ class QueuePair : public EventSource {
   // IBV_EVENT_SQ_DRAINED if it was requested (IBV_QP_EN_SQD_ASYNC_NOTIFY).
   void OnDrained();
 
+  // The largest SEND or RDMA WRITE of a reliable connection, in bytes, that one packet carries; 0
+  // while none may be posted, and for other types.
+  uint32_t most_plain_bytes() const { return most_plain_bytes_; }
   uint32_t PathMtuBytes() const { return 128u << attr.path_mtu; }
   // Sets the largest datagram of a queue pair that is not connected, from its port's MTU. Kept
   // across RESET. A connected queue pair gets its path MTU with RTR.
@@ -250,8 +290,16 @@ class QueuePair : public EventSource {
   // `byte_len` is in bytes.
   void CompleteSend(ibv_wc_status status, uint32_t byte_len = 0) {
     const SendWqe& wqe = sq_[sq_head_++ & sq_mask_];
-    const bool silent = !init_.sq_sig_all && (wqe.send_flags & IBV_SEND_SIGNALED) == 0;
-    if (status != IBV_WC_SUCCESS || !silent) PushSendCompletion(wqe, status, byte_len);
+    if (status != IBV_WC_SUCCESS || IsReported(wqe)) PushSendCompletion(wqe, status, byte_len);
+  }
+  // CompleteSend(IBV_WC_SUCCESS) for `wqe`, which is the oldest request.
+  void CompleteOldestSend(const SendWqe& wqe) {
+    ++sq_head_;
+    if (IsReported(wqe)) PushSendCompletion(wqe, IBV_WC_SUCCESS, 0);
+  }
+  // Called after the peer has acknowledged requests, and these were completed.
+  void TellSendsCompleted() const {
+    if (init_.sends_wakeup != nullptr) init_.sends_wakeup->Wake();
   }
   // As CompleteSend(), for UC and UD, where an error stops only the send queue: the state becomes
   // IBV_QPS_SQE, and posted sends complete with IBV_WC_WR_FLUSH_ERR until RTS is entered again.
@@ -318,6 +366,14 @@ class QueuePair : public EventSource {
     ++rq_head_;
     AppendRecvCompletion(receive.wr_id, solicited, fill);
   }
+  // The message handler keeps the receive that it was given.
+  void ConsumeRecv() {
+    if (rq_head_ != rq_tail_) ++rq_head_;  // it may have been flushed meanwhile
+  }
+  bool has_message_handler() const { return init_.message_handler.handle != nullptr; }
+  void HandleMessage(const PostedRecv& receive, const uint8_t* message, size_t bytes) const {
+    init_.message_handler.handle(init_.message_handler.owner, receive, message, bytes);
+  }
   uint32_t rq_depth() const { return rq_tail_ - rq_head_; }
 
   // Enters IBV_QPS_ERR: posted requests complete with IBV_WC_WR_FLUSH_ERR.
@@ -355,6 +411,9 @@ class QueuePair : public EventSource {
     QueuePair* next = nullptr;
     bool taken = false;
   };
+  bool IsReported(const SendWqe& wqe) const {
+    return (wqe.send_flags & IBV_SEND_SIGNALED) != 0 || init_.sq_sig_all;
+  }
   bool flushes_sends() const { return state() == IBV_QPS_ERR || state() == IBV_QPS_SQE; }
   bool takes_sends() const { return sends() || flushes_sends(); }
   uint64_t PacketsOf(uint64_t length) const {
@@ -387,6 +446,21 @@ class QueuePair : public EventSource {
     return true;
   }
   int PostOtherRecv(uint64_t wr_id, ibv_sge sge);
+  int PostOtherSend(uint64_t wr_id, ibv_sge sge, unsigned flags, uint32_t invalidate);
+  [[gnu::always_inline]] static void FillPlain(uint64_t wr_id, const ibv_sge& sge,
+                                               ibv_wr_opcode opcode, unsigned flags, SendWqe& wqe) {
+    wqe =
+        SendWqe{.wr_id = wr_id,
+                .element = sge,
+                .length = sge.length,
+                .packets = 1,
+                .opcode = opcode,
+                .num_sge = 1,
+                .send_flags = static_cast<uint8_t>(flags),
+                .is_short_send = opcode == IBV_WR_SEND,
+                .is_single_packet = opcode != IBV_WR_SEND_WITH_INV && (flags & IBV_SEND_FENCE) == 0,
+                .has_element = true};
+  }
   bool TakePlainSend(const ibv_send_wr& wr);
   int PostSendChain(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
   int PostRecvChain(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
@@ -399,8 +473,6 @@ class QueuePair : public EventSource {
   uint32_t sq_mask_, rq_mask_;
   uint32_t sq_head_ = 0, sq_tail_ = 0;
   uint32_t rq_head_ = 0, rq_tail_ = 0;
-  // The largest SEND or RDMA WRITE, in bytes, that one packet carries; 0 while none may be posted,
-  // and for queue pairs of other types than RC.
   uint32_t most_plain_bytes_ = 0;
   // The most receives that TakePlainRecv() accepts; 0 in IBV_QPS_RESET and IBV_QPS_ERR, and with a
   // shared receive queue.

@@ -51,6 +51,9 @@ class ProbesTest(unittest.TestCase):
     def test_the_command_has_the_documented_probes(self):
         self.assertEqual(found_in(POLLUX), documented())
 
+    def test_the_shared_library_has_the_documented_probes(self):
+        self.assertEqual(found_in("libpollux.so"), documented())
+
     def test_the_static_library_has_the_documented_probes(self):
         self.assertEqual(found_in("libpollux.a", linked=False), documented())
 

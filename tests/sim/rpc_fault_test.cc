@@ -35,7 +35,7 @@ TEST_P(RpcFaultTest, IsFound) {
 INSTANTIATE_TEST_SUITE_P(Faults, RpcFaultTest,
                          ::testing::Values(Fault::kIcrcUnchecked, Fault::kPsnOffByOne,
                                            Fault::kStaleKeyAccepted, Fault::kInvalidationLost,
-                                           Fault::kDuplicateRun));
+                                           Fault::kDuplicateRun, Fault::kReceiveNotKept));
 
 }  // namespace
 }  // namespace pollux::sim

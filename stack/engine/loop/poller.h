@@ -38,7 +38,9 @@ class PollerList {
     pollers_.push_back(poller);
     poller->wakeup_.JoinWhole(&wakeup_, BitOf(pollers_.size() - 1));
   }
+  // Does nothing if the list does not have it.
   void Remove(Poller* poller) {
+    if (pollers_.empty()) return;
     std::replace(pollers_.begin(), pollers_.end(), poller, static_cast<Poller*>(nullptr));
     removed_ = true;
     poller->wakeup_.LeaveWhole();
@@ -47,7 +49,7 @@ class PollerList {
   // Returns whether any poller did work.
   [[gnu::always_inline]] bool Run(uint64_t now_ns) {
     if (wakeup_.awake()) return RunAwake(now_ns);
-    assert(AreQuiet(0, pollers_.size(), now_ns));
+    assert(AreQuiet(0, pollers_.size(), now_ns) && "a poller that is not polled has work");
     return false;
   }
 
@@ -63,7 +65,7 @@ class PollerList {
     uint64_t rest = ~uint64_t{0};
     while ((wakeup_.parts() & rest) != 0) {
       const auto i = static_cast<size_t>(std::countr_zero(wakeup_.parts() & rest));
-      assert(AreQuiet(done, i, now_ns));
+      assert(AreQuiet(done, i, now_ns) && "a poller that is not polled has work");
       done = i + 1;
       rest = ~uint64_t{1} << i;
       wakeup_.SleepPart(BitOf(i));
@@ -71,7 +73,7 @@ class PollerList {
       if (i == kLastBit) [[unlikely]]
         for (; done < pollers_.size(); ++done) worked |= RunOne(done, now_ns);
     }
-    assert(AreQuiet(done, pollers_.size(), now_ns));
+    assert(AreQuiet(done, pollers_.size(), now_ns) && "a poller that is not polled has work");
     if (removed_) [[unlikely]]
       EraseRemoved();
     return worked;
@@ -92,11 +94,12 @@ class PollerList {
       pollers_[i]->wakeup_.JoinWhole(&wakeup_, BitOf(i));
     }
   }
-  // For assertions: polls the sleeping pollers from `i` to `end`, which must find nothing to do.
+  // For assertions: whether the pollers from `i` to `end`, which are not polled in this turn, sleep
+  // and have nothing to do.
   bool AreQuiet(size_t i, size_t end, uint64_t now_ns) {
     for (; i < end; ++i) {
       Poller* const poller = pollers_[i];
-      if (poller != nullptr && !poller->wakeup_.awake() && poller->Poll(now_ns)) return false;
+      if (poller != nullptr && (poller->wakeup_.awake() || poller->Poll(now_ns))) return false;
     }
     return true;
   }

@@ -116,6 +116,9 @@ TEST_F(PollerListTest, APollerMayRemoveItselfAndAddOthers) {
 }
 
 TEST_F(PollerListTest, RemovingTheLastPollerLeavesAnEmptyList) {
+  Recorder stranger;
+  list_.Remove(&stranger);
+  EXPECT_EQ(Turn(), std::vector<int>{});
   Add(1);
   list_.Remove(pollers_[0].get());
   EXPECT_EQ(Turn(), std::vector<int>{});

@@ -129,6 +129,7 @@ void Worker::TakeBurst(Port& port, uint16_t count) {
   port.counters.rcvd_pkts += count;
   if (count == 1) {
     const Qpn before = arrivals_[0].dest_qpn;
+    rte_prefetch0(rte_pktmbuf_mtod_offset(frames[0], void*, RTE_CACHE_LINE_SIZE));
     Prepare(frames[0], &arrivals_[0]);
     // One that follows one to the same queue pair finds it warm.
     if (arrivals_[0].dest_qpn != before) Prefetch(0);
@@ -138,6 +139,7 @@ void Worker::TakeBurst(Port& port, uint16_t count) {
   transport::PollContext& context = Context(port);
   bool all_done = true;
   Burst burst{.address_version = AddressVersion(port)};
+  burst_ = &burst;
   for (uint16_t i = 0; i < count; ++i) {
     if (i + kPrefetchAhead < count) Prefetch(static_cast<uint16_t>(i + kPrefetchAhead));
     port.counters.rcvd_bytes += frames[i]->pkt_len;
@@ -146,6 +148,7 @@ void Worker::TakeBurst(Port& port, uint16_t count) {
       all_done = false;
     }
   }
+  burst_ = nullptr;
   if (burst.called != nullptr) AfterCall(*burst.called);
   if (!all_done || port.steering != nullptr) [[unlikely]] {
     FreeTaken(port, count);
@@ -211,10 +214,13 @@ void Worker::TakeBurst(Port& port, uint16_t count) {
   if (slot == nullptr || arrival.dest_qpn != slot->qpn || slot->qpn == kGsiQpn) {
     slot = qps_.FindInUse(arrival.dest_qpn);
   }
-  if (slot != nullptr && slot->endpoint->TryExpectedFrame(arrival.frame, arrival.length, context,
-                                                          burst->address_version)) [[likely]] {
+  if (slot != nullptr) [[likely]] {
+    // Before the call: a message handler may destroy the queue pair.
     NoteCalled(*slot, burst);
-    return true;
+    if (slot->endpoint->TryExpectedFrame(arrival.frame, arrival.length, context,
+                                         burst->address_version)) [[likely]] {
+      return true;
+    }
   }
   return DispatchParsed(port, frame, arrival, burst, context);
 }

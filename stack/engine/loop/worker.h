@@ -309,6 +309,7 @@ class Worker : public Actor {
   // For the current burst:
   std::array<rte_mbuf*, kBurst> frames_;
   std::array<Arrival, kBurst> arrivals_;
+  Burst* burst_ = nullptr;  // while its frames are dispatched
   PollerList pollers_;
   QueuePairTable qps_;
   verbs::EventList events_;

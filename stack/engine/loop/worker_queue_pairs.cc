@@ -194,6 +194,8 @@ absl::Status Worker::DestroyQp(verbs::QueuePair* qp) {
   qp->ForgetEvents();
   ReleasePath(slot);
   slot.timer.Cancel();
+  // By a message handler: no call is to follow.
+  if (burst_ != nullptr && burst_->called == &slot) burst_->called = nullptr;
   destroyed_.push_back(std::move(slot.endpoint));
   qps_.Release(slot);
   return absl::OkStatus();

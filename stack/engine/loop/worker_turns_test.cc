@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -102,16 +103,22 @@ struct End {
                  ->RegMr(pd, memory.data(), memory.size(),
                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
                  .value();
-    for (uint32_t i = 0; i < kPairs; ++i) {
-      verbs::QueuePairInitAttr init;
-      init.pd = pd;
-      init.send_cq = init.recv_cq = cq;
-      init.cap.max_send_wr = init.cap.max_recv_wr = 8;
-      init.cap.max_send_sge = init.cap.max_recv_sge = 1;
-      qps.push_back(worker->CreateQp(std::move(init)).value());
-    }
+    for (uint32_t i = 0; i < kPairs; ++i) qps.push_back(Create({}));
   }
-  void Connect(const End& peer, ibv_mtu path_mtu) {
+  verbs::QueuePair* Create(verbs::MessageHandler handler) {
+    verbs::QueuePairInitAttr init;
+    init.pd = pd;
+    init.send_cq = init.recv_cq = cq;
+    init.cap.max_send_wr = init.cap.max_recv_wr = 8;
+    init.cap.max_send_sge = init.cap.max_recv_sge = 1;
+    init.message_handler = handler;
+    return worker->CreateQp(std::move(init)).value();
+  }
+  void Replace(uint32_t pair, verbs::MessageHandler handler) {
+    ASSERT_TRUE(worker->DestroyQp(qps[pair]).ok());
+    qps[pair] = Create(handler);
+  }
+  void Connect(const End& peer, ibv_mtu path_mtu, uint32_t first = 0, uint32_t end = kPairs) {
     ibv_qp_attr attr{};
     attr.path_mtu = path_mtu;
     attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -122,7 +129,7 @@ struct End {
     attr.ah_attr.port_num = 1;
     attr.ah_attr.grh.hop_limit = 64;
     std::memcpy(attr.ah_attr.grh.dgid.raw, peer.address.raw.data(), peer.address.raw.size());
-    for (uint32_t i = 0; i < kPairs; ++i) {
+    for (uint32_t i = first; i < end; ++i) {
       ASSERT_TRUE(sim::BringToRts(*worker, qps[i], peer.qps[i]->qpn(), attr).ok());
     }
   }
@@ -257,6 +264,86 @@ TEST_F(WorkerTurnsTest, HeldAcknowledgementsAreSentBeforeTheNextPost) {
   EXPECT_FALSE(b_.worker->OwesAcks());
   EXPECT_EQ(a_.link.Operations(), (std::vector{wire::Operation::kAck, wire::Operation::kSend}));
   PollUntilCompleted(a_, 2);
+}
+
+// Queue pairs 0 and 1 of b, whose messages are handled by a call.
+class MessageHandlerTest : public WorkerTurnsTest {
+ protected:
+  MessageHandlerTest() {
+    for (uint32_t pair : {0, 1}) {
+      a_.Replace(pair, {});
+      b_.Replace(pair, {&MessageHandlerTest::Handle, this});
+    }
+    a_.Connect(b_, IBV_MTU_1024, 0, 2);
+    b_.Connect(a_, IBV_MTU_1024, 0, 2);
+    // The first message, whose headers b learns, completes a receive.
+    for (uint32_t pair : {0, 1}) {
+      b_.Receive(pair);
+      b_.Receive(pair);
+      a_.Send(pair);
+    }
+    PollUntilCompleted(a_, 2);
+    PollUntilCompleted(b_, 2);
+  }
+  static void Handle(void* test, const verbs::PostedRecv& receive, const uint8_t* /*message*/,
+                     size_t bytes) {
+    auto& self = *static_cast<MessageHandlerTest*>(test);
+    EXPECT_EQ(bytes, kSmall);
+    self.handled_.push_back(static_cast<uint32_t>(receive.wr_id));
+    if (self.handled_.size() == 1 && self.on_first_) self.on_first_();
+  }
+  // Messages of these pairs, in one burst.
+  void Send(const std::vector<uint32_t>& pairs) {
+    for (uint32_t pair : pairs) a_.Send(pair);
+    for (int polls = 0; b_.link.incoming.size() < pairs.size(); ++polls) {
+      ASSERT_LT(polls, 100) << "no end in sight";
+      a_.Poll();
+    }
+    b_.Poll();
+  }
+  void Destroy(uint32_t pair) {
+    EXPECT_TRUE(b_.worker->DestroyQp(b_.qps[pair]).ok());
+    b_.qps[pair] = b_.Create({});
+  }
+
+  std::vector<uint32_t> handled_;  // pairs
+  std::function<void()> on_first_;
+};
+
+TEST_F(MessageHandlerTest, MessagesNeedNoCompletion) {
+  Send({0, 1, 0});
+  EXPECT_EQ(handled_.size(), 3u);
+  EXPECT_EQ(b_.cq->size(), 0u);
+  EXPECT_EQ(b_.qps[0]->rq_depth(), 1u) << "the receive stays posted";
+  PollUntilCompleted(a_, 3);
+}
+
+TEST_F(MessageHandlerTest, AHandlerMayPost) {
+  a_.Receive(0);
+  on_first_ = [this] { b_.Send(0); };
+  Send({0});
+  EXPECT_EQ(a_.link.Count(wire::Operation::kSend), 1u) << "in the same turn";
+  PollUntilCompleted(a_, 2);
+}
+
+TEST_F(MessageHandlerTest, AHandlerMayDestroyItsQueuePair) {
+  on_first_ = [this] { Destroy(0); };
+  Send({0, 0, 1});
+  EXPECT_EQ(handled_, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(b_.worker->counters().drop(transport::Drop::kUnknownQpn), 1u);
+  for (int polls = 0; polls < 10; ++polls) PollBoth();
+  EXPECT_GE(a_.cq->size(), 2u) << "both handled messages are acknowledged";
+}
+
+TEST_F(MessageHandlerTest, AHandlerMayDestroyTheQueuePairOfThePacketBefore) {
+  b_.Replace(0, {});
+  a_.Replace(0, {});
+  a_.Connect(b_, IBV_MTU_1024, 0, 1);
+  b_.Connect(a_, IBV_MTU_1024, 0, 1);
+  b_.Receive(0);
+  on_first_ = [this] { Destroy(0); };
+  Send({0, 1, 1});
+  EXPECT_EQ(handled_, (std::vector<uint32_t>{1, 1}));
 }
 
 // RFC 4861 section 7.3.1: what is acknowledged has reached the neighbour.

@@ -33,9 +33,9 @@ class QpDiagnostics {
   void Begin(uint64_t now_ns) { now_ns_ = now_ns; }
 
   // Count for the queue pair and for its port, whose counters are `port`.
-  void Count(uint64_t Counters::*event, Counters& port) {
-    ++(counters_.*event);
-    ++(port.*event);
+  void Count(uint64_t Counters::*event, Counters& port, uint64_t number = 1) {
+    counters_.*event += number;
+    port.*event += number;
   }
   void Count(Drop reason, Counters& port) {
     ++counters_.drops[static_cast<size_t>(reason)];

@@ -69,7 +69,8 @@ class Egress {
     if (count_ % kBurst == 0) Flush(now_ns);
   }
   void Flush(uint64_t now_ns);
-  // As Flush(), which is not empty, at the end of a worker's turn: most often for a message alone.
+  // As Flush(), at the end of a worker's turn, when most often a single message waits. The egress
+  // must not be empty.
   [[gnu::always_inline]] void FlushAtEndOfTurn(uint64_t now_ns) {
     if (count_ != 1) return Flush(now_ns);
     if (link_->Send(frames_.data(), 1, now_ns) == 0) return;

@@ -62,7 +62,7 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
 
 bool InboundMessage::TryAcceptSend(const verbs::PostedRecv& receive, const uint8_t* payload,
                                    size_t bytes, bool solicited, PollContext& context) {
-  if (kind_ != Kind::kNone || bytes > qp_->PathMtuBytes()) [[unlikely]]
+  if (!MayAcceptSend(bytes)) [[unlikely]]
     return false;
   const ibv_sge& sge = receive.element;
   const memory::ProtectionDomain& pd = *qp_->init().pd;

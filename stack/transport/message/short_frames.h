@@ -28,7 +28,7 @@ inline constexpr uint32_t kMaxShortFrameBytes =
 // SENDs and RDMA WRITEs of one packet (SendWqe::is_single_packet) with fewer than
 // PacketBuilder::kLongPayload bytes. Reads the common header fields once. Until Finish() is
 // called nothing else may be sent on the port. Adds the packets to the flight recorder; the caller
-// counts them. kOne: at most one message will be added.
+// counts them. kOne: at most one message will be added; `most` is then 1.
 template <bool kOne>
 class ShortFrames {
  public:

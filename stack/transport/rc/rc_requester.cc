@@ -275,7 +275,7 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
 }
 
 [[gnu::always_inline]] inline bool RcRequester::Asks(const SendWqe& wqe, uint64_t now_ns) const {
-  if ((wqe.send_flags & IBV_SEND_SIGNALED) != 0) return true;
+  if (wqe.asks_ack()) return true;
   // An invalidation behind it waits for its answer.
   const bool last = cursor_.index() + 1 == qp_->sq_tail();
   if (!last && qp_->sq(cursor_.index() + 1).is_local()) return true;
@@ -487,12 +487,13 @@ bool RcRequester::Answered(Psn psn, Psn end) {
 // the peer has executed.
 void RcRequester::Retire(PollContext& context) {
   const Psn before = una_;
+  uint64_t sends = 0;
   while (HasHead() && Head().numbered) {
     const SendWqe& wqe = Head();
     if (wqe.is_single_packet && Before(wqe.first_psn, executed_end_)) [[likely]] {
       una_ = wqe.first_psn + 1;
-      if (wqe.is_short_send) diagnostics_->Count(&Counters::rdma_sends, context.counters);
-      qp_->CompleteSend(IBV_WC_SUCCESS);
+      sends += wqe.is_short_send;
+      qp_->CompleteOldestSend(wqe);
       continue;
     }
     const Psn end = wqe.first_psn + wqe.packets;
@@ -508,6 +509,8 @@ void RcRequester::Retire(PollContext& context) {
     Complete(wqe, context);
   }
   if (una_ == before) return;
+  diagnostics_->Count(&Counters::rdma_sends, context.counters, sends);
+  qp_->TellSendsCompleted();
   if (Before(restart_, una_)) restart_ = una_;
   flight_.OnAcknowledged(static_cast<uint32_t>(Distance(before, una_)));
   Progress(context);

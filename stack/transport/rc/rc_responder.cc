@@ -106,7 +106,14 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
 
 bool RcResponder::TryExecute(const wire::ExpectedHeaders::SinglePacketMessage& message,
                              const verbs::PostedRecv* receive, PollContext& context) {
-  if (receive != nullptr) {
+  const bool is_handled = receive != nullptr && qp_->has_message_handler();
+  if (is_handled) {
+    if (!message_.MayAcceptSend(message.ext_bytes)) [[unlikely]]
+      return false;
+    diagnostics_->Count(&Counters::rdma_recvs, context.counters);
+    diagnostics_->Received(Opcode::kRcSendOnly, message.psn,
+                           static_cast<uint32_t>(message.ext_bytes));
+  } else if (receive != nullptr) {
     if (!message_.TryAcceptSend(*receive, message.ext, message.ext_bytes, message.solicited,
                                 context)) [[unlikely]] {
       return false;
@@ -120,6 +127,8 @@ bool RcResponder::TryExecute(const wire::ExpectedHeaders::SinglePacketMessage& m
                            static_cast<uint32_t>(message.ext_bytes - wire::kRethBytes));
   }
   Executed(true, message.ack_request, context);
+  // Last, since the handler may destroy the queue pair.
+  if (is_handled) qp_->HandleMessage(*receive, message.ext, message.ext_bytes);
   return true;
 }
 
@@ -361,7 +370,11 @@ void RcResponder::OnFlush(const wire::RocePacket& packet, PollContext& context) 
   responses_last_ = false;
   if (last) CountMessage();
   if (ack_request) {
-    AskForAck(context);
+    if (ack_pending_) {
+      diagnostics_->Count(&Counters::ack_deferred, context.counters);
+    } else {
+      AskForAck(context);
+    }
   } else if (last) {
     OnUnasked(context);
   }

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "stack/transport/test_pair.h"
@@ -436,6 +439,140 @@ TEST_F(RcResponderTest, PacketsFromAnotherAddressAreDropped) {
   pair_.Run();
   EXPECT_EQ(pair_.b.counters.drop(Drop::kBadAddress), 1u);
   EXPECT_TRUE(pair_.b.Poll().empty());
+}
+
+// b takes messages of one packet by a call.
+class MessageHandlerTest : public ::testing::Test {
+ protected:
+  MessageHandlerTest() {
+    verbs::QueuePairInitAttr init;
+    init.pd = &pair_.b.pd;
+    init.send_cq = init.recv_cq = &pair_.b.cq;
+    init.cap = pair_.b.endpoint->qp.init().cap;
+    init.message_handler = {&MessageHandlerTest::Handle, this};
+    pair_.b.endpoint = std::make_unique<Endpoint>(Qpn{0x222}, std::move(init), &pair_.b.active);
+    pair_.b.Connect(pair_.a, TestPair::DefaultAttr());
+    for (int i = 0; i < 4096; ++i) pair_.a.memory[i] = static_cast<uint8_t>(i);
+    // The first message, whose headers b learns, completes a receive.
+    Receive(0);
+    Send(10);
+    pair_.RunToEnd();
+    EXPECT_EQ(pair_.b.Poll().size(), 1u);
+  }
+  static void Handle(void* test, const verbs::PostedRecv& receive, const uint8_t* message,
+                     size_t bytes) {
+    auto& self = *static_cast<MessageHandlerTest*>(test);
+    EXPECT_EQ(std::memcmp(message, self.pair_.a.memory.data(), bytes), 0);
+    self.handled_.push_back(receive.wr_id);
+    if (self.on_message_) self.on_message_();
+  }
+  void Receive(uint64_t wr_id) {
+    ASSERT_EQ(pair_.b.PostRecv(wr_id, pair_.b.memory.data() + 4096 * wr_id, 4096), 0);
+  }
+  void Send(uint32_t bytes, ibv_wr_opcode opcode = IBV_WR_SEND, uint32_t key = 0) {
+    ASSERT_EQ(pair_.a.PostSend(opcode, 1, pair_.a.memory.data(), bytes, 0, key), 0);
+  }
+
+  TestPair pair_;
+  std::vector<uint64_t> handled_;  // the wr_id of their receives
+  std::function<void()> on_message_;
+};
+
+TEST_F(MessageHandlerTest, AMessageIsHandledWithoutItsReceive) {
+  pair_.a.Poll();
+  Receive(1);
+  Send(1024);
+  Send(1);
+  pair_.RunToEnd();
+  EXPECT_EQ(handled_, (std::vector<uint64_t>{1, 1}));
+  EXPECT_EQ(pair_.a.Poll().size(), 2u);
+  EXPECT_TRUE(pair_.b.Poll().empty());
+  EXPECT_EQ(pair_.b.memory[4096], 0) << "nothing is copied";
+  EXPECT_EQ(pair_.b.counters.rdma_recvs, 3u);
+}
+
+TEST_F(MessageHandlerTest, AKeptReceiveIsNotUsedAgain) {
+  on_message_ = [this] { pair_.b.endpoint->qp.ConsumeRecv(); };
+  for (uint64_t wr_id : {1, 2}) Receive(wr_id);
+  for (int i = 0; i < 3; ++i) Send(10);
+  pair_.Run();
+  EXPECT_EQ(handled_, (std::vector<uint64_t>{1, 2}));
+  EXPECT_EQ(pair_.b.counters.send_rnr_err, 1u) << "the third has no receive";
+  Receive(3);
+  pair_.RunToEnd();
+  EXPECT_EQ(handled_.size() + pair_.b.Poll().size(), 3u);
+  EXPECT_EQ(pair_.a.Poll().size(), 4u);
+}
+
+// What needs more than a call writes completions.
+TEST_F(MessageHandlerTest, OtherMessagesCompleteReceives) {
+  const uint32_t key = pair_.b.regions.AllocFast(&pair_.b.pd, 8)->key;
+  ASSERT_TRUE(
+      pair_.b.regions.Map(pair_.b.pd, {.key = key, .length = 8, .access = IBV_ACCESS_REMOTE_READ}));
+  for (uint64_t wr_id = 1; wr_id <= 5; ++wr_id) Receive(wr_id);
+  Send(10);
+  Send(2000);  // two packets
+  Send(20);
+  Send(10, IBV_WR_SEND_WITH_IMM);
+  Send(10, IBV_WR_SEND_WITH_INV, key);
+  Send(0);
+  Send(30);
+  pair_.RunToEnd();
+  EXPECT_EQ(handled_, (std::vector<uint64_t>{1, 2, 5}));
+  const std::vector<ibv_wc> all = pair_.b.Poll();
+  ASSERT_EQ(all.size(), 4u);
+  const uint32_t bytes[] = {2000, 10, 10, 0};
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].wr_id, i + 1);
+    EXPECT_EQ(all[i].byte_len, bytes[i]);
+    EXPECT_EQ(all[i].status, IBV_WC_SUCCESS);
+  }
+}
+
+TEST_F(MessageHandlerTest, AnIllegalMessageIsNotHandled) {
+  Receive(1);
+  // The last packet of the first message is lost on its way.
+  pair_.hook = [](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+    if (!from_a || packet.info->position != wire::kLast) return PacketAction::kDeliver;
+    auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
+    bytes[packet.bth_offset] = static_cast<uint8_t>(wire::Opcode::kRcSendOnly);
+    wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
+    return PacketAction::kDeliver;
+  };
+  Send(2000);
+  pair_.RunToEnd();
+  EXPECT_TRUE(handled_.empty());
+  EXPECT_EQ(pair_.b.endpoint->qp.state(), IBV_QPS_ERR);
+}
+
+TEST_F(MessageHandlerTest, ACorruptMessageIsNotHandled) {
+  Receive(1);
+  int frames = 0;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+    if (from_a && frames++ == 0) rte_pktmbuf_mtod(frame, uint8_t*)[packet.payload_offset] ^= 1;
+    return PacketAction::kDeliver;
+  };
+  Send(10);
+  pair_.RunToEnd();
+  EXPECT_EQ(handled_.size(), 1u) << "once, when it comes again";
+  EXPECT_EQ(pair_.b.counters.drop(Drop::kBadIcrc), 1u);
+}
+
+TEST_F(MessageHandlerTest, TheHandlerMayEndTheQueuePair) {
+  on_message_ = [this] {
+    pair_.b.endpoint->qp.EnterError();
+    pair_.b.endpoint->qp.ConsumeRecv();  // which was flushed
+  };
+  for (uint64_t wr_id : {1, 2}) Receive(wr_id);
+  Send(10);
+  Send(10);
+  pair_.Run();
+  EXPECT_EQ(handled_.size(), 1u);
+  EXPECT_EQ(pair_.b.endpoint->qp.rq_depth(), 0u);
+  const std::vector<ibv_wc> flushed = pair_.b.Poll();
+  ASSERT_EQ(flushed.size(), 2u);
+  for (const ibv_wc& wc : flushed) EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_TRUE(pair_.b.endpoint->TakeFailure());
 }
 
 // One for each message: a SEND of several packets, a READ when it is accepted, an atomic.

@@ -83,6 +83,22 @@ TEST_F(RcUnaskedTest, ASignaledSendRequestsAnAcknowledgement) {
   EXPECT_EQ(pair_.a.Poll().size(), 1u);
 }
 
+TEST_F(RcUnaskedTest, ASendMayRequestAnAcknowledgementWithoutACompletion) {
+  Send(verbs::kSendAskAck);
+  pair_.Run();
+  EXPECT_EQ(acks_, 1);
+  EXPECT_TRUE(Empty());
+  // Also one that is not a short message.
+  ASSERT_EQ(pair_.b.PostRecv(1, pair_.b.memory.data(), 2000), 0);
+  ASSERT_EQ(pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 2000, 0, 0,
+                             static_cast<int>(verbs::kSendAskAck)),
+            0);
+  pair_.Run();
+  EXPECT_EQ(acks_, 2);
+  EXPECT_TRUE(Empty());
+  EXPECT_TRUE(pair_.a.Poll().empty());
+}
+
 TEST_F(RcUnaskedTest, AProbeFindsALostMessage) {
   lost_ = 1;
   Send(0);

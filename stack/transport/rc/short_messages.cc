@@ -35,9 +35,8 @@ template <bool kOne>
     if (region == nullptr || !region->Contains(sge.addr, wqe.length)) [[unlikely]]
       break;
     const uint32_t next = begin + sent + 1;
-    const bool ack_request = (psn.value() & ack_mask) == ack_mask ||
-                             (wqe.send_flags & IBV_SEND_SIGNALED) != 0 || asks_at_once ||
-                             sent + 1 == window_room ||
+    const bool ack_request = (psn.value() & ack_mask) == ack_mask || wqe.asks_ack() ||
+                             asks_at_once || sent + 1 == window_room ||
                              (!kOne && next != end && qp_->sq(next).is_local());
     frames.Add(wqe, psn, ack_request, region->At(sge.addr));
     wqe.numbered = true;
