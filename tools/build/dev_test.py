@@ -72,6 +72,19 @@ class DevTest(unittest.TestCase):
         self.assertEqual(done.stdout,
                          f"{self.tree} {other} {self.directory}/packages --check\n", done.stderr)
 
+    def test_the_check_of_packages_installs_what_it_runs(self):
+        self.program("dpkg-query", """\
+for name; do :; done
+case $name in debootstrap|iproute2|lintian|procps) exit 1 ;; esac
+echo installed""")
+        helper = self.tree / "tools/build/package.sh"
+        helper.parent.mkdir()
+        helper.write_text("#!/bin/sh\n", encoding="utf-8")
+        helper.chmod(0o755)
+        said = self.dev("package", "--check", self.directory / "packages").stderr
+        self.assertEqual(said.partition("\n")[0],
+                         "tools/dev: installing debootstrap iproute2 lintian procps", said)
+
     def test_packages_are_made_for_known_releases_only(self):
         for arguments in (("--suite",), ("--suite", "sid")):
             done = self.dev("package", *arguments)
