@@ -5,6 +5,9 @@
 # usage: package_chroot.sh REPOSITORY SUITE OUT [--check]
 set -euo pipefail
 
+# systemd_check.sh's pivot_root(2) in the chroot fails if the host's / is a shared mount.
+((EUID)) || [[ ${POLLUX_OWN_MOUNTS:-} ]] || POLLUX_OWN_MOUNTS=1 exec unshare --mount "$0" "$@"
+
 readonly REPOSITORY=$1 SUITE=$2 OUT=$3
 shift 3
 source "$(dirname "${BASH_SOURCE[0]}")/chroot.sh"
