@@ -93,7 +93,9 @@ inside() {
 
 fail() {
   cat "$log" >&2
-  inside "systemctl --no-pager status 'pollux-*'; journalctl --no-pager --lines=60" >&2 || true
+  inside "systemctl --no-pager status 'pollux-*' || true
+    systemctl --no-pager --failed
+    journalctl --no-pager --lines=60" >&2 || true
   echo "$CHECK: failed: $1" >&2
   exit 1
 }
@@ -146,7 +148,7 @@ for _ in {1..60}; do
   sleep 1
   kill -0 "$container" 2>/dev/null || break
   state=$(inside "systemctl is-system-running" 2>/dev/null) || true
-  [[ $state != running ]] || break
+  [[ $state != running && $state != degraded ]] || break
 done
 [[ ${state:-} == running ]] || fail "systemd does not start: ${state:-it has ended}"
 
