@@ -115,10 +115,10 @@ kills_and_stops() {
   # The service sends three heartbeats in the time that it is given.
   step "$1 comes back when it hangs" "
     mkdir /run/systemd/system/$unit.d
-    printf '[Service]\nWatchdogSec=5\n' >/run/systemd/system/$unit.d/watchdog.conf
+    printf '[Service]\nWatchdogSec=10\n' >/run/systemd/system/$unit.d/watchdog.conf
     systemctl daemon-reload
     systemctl restart $unit
-    sleep 7
+    sleep 12
     [[ \$(property $unit NRestarts) == 0 ]]
     kill -STOP \$(property $unit MainPID)
     within_30s '[[ \$(property $unit NRestarts) == 1 ]] && systemctl --quiet is-active $unit'
