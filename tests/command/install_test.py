@@ -17,10 +17,10 @@ class InstalledTest(CommandTest):
         self.directory.chmod(0o755)
         self.prefix = self.directory / "prefix"
 
-    def install(self):
+    def install(self, slash=""):
         built = pathlib.Path(POLLUX).parents[2]
-        done = subprocess.run([INSTALL, built, self.prefix], capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run([INSTALL, built, f"{self.prefix}{slash}"], capture_output=True,
+                              text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"{self.prefix}/bin/pollux", done.stdout)
 
@@ -55,7 +55,7 @@ class InstallTest(InstalledTest):
                          (0, f"{self.prefix}/lib/pollux"), run.stderr)
 
     def test_units_and_pkg_config_have_the_prefix(self):
-        self.install()
+        self.install(slash="/")
         unit = self.prefix / "lib/systemd/system/pollux-nfsd@.service"
         self.assertIn(f"ExecStart={self.prefix}/bin/pollux nfsd", unit.read_text(encoding="utf-8"))
         module, = self.prefix.glob("lib/*/pkgconfig/pollux.pc")

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 umask 022
-readonly BUILT=$1 PREFIX=$2
+readonly BUILT=$1 PREFIX=${2%/}
 SOURCES=$(readlink -f "${BASH_SOURCE[0]}")
 readonly SOURCES=${SOURCES%/tools/build/install.sh} ROOT=${DESTDIR:-}$PREFIX
 # Where the command looks for them: kPlaces in tools/pollux/run_command.cc.
@@ -66,6 +66,6 @@ cp --parents --no-preserve=mode README.md CHANGELOG.md SECURITY.md docs/*.* \
 put 0644 /usr/share/doc/libdpdk-dev/copyright share/doc/pollux/copyright.dpdk
 # Where the loader looks by itself, it finds new libraries by its cache alone.
 if ((EUID == 0)) && [[ -z ${DESTDIR:-} && $PREFIX =~ ^/usr(/local)?$ ]]; then
-  ldconfig
+  /sbin/ldconfig  # not in the PATH that su keeps
 fi
 echo "installed $PREFIX/bin/pollux and $PREFIX/$LIBRARIES"
