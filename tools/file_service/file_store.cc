@@ -73,7 +73,14 @@ absl::StatusOr<int> FileStore::OpenBeneath(const std::string& name, int flags,
   for (size_t i = 0; i + 1 < components.size(); ++i) {
     const int below =
         openat(above, components[i].c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (below < 0) return Failure(name);
+    if (below < 0) {
+      struct stat st;
+      if (errno == ENOTDIR &&
+          fstatat(above, components[i].c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        errno = S_ISLNK(st.st_mode) ? ELOOP : ENOTDIR;
+      }
+      return Failure(name);
+    }
     close_above();
     above = below;
   }
