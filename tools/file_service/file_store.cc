@@ -57,12 +57,14 @@ absl::StatusOr<int> FileStore::OpenBeneath(const std::string& name, int flags,
                                            unsigned mode) const {
   // What follows a NUL is ignored, as by the kernel, which must not see another name than this
   // check.
-  std::vector<std::string> components = absl::StrSplit(name.c_str(), '/', absl::SkipEmpty());
-  if (name.starts_with('/') || std::ranges::count(components, "..") != 0) {
+  const std::string path = name.c_str();
+  std::vector<std::string> components = absl::StrSplit(path, '/', absl::SkipEmpty());
+  if (path.starts_with('/') || std::ranges::count(components, "..") != 0) {
     errno = EXDEV;
     return Failure(name);
   }
-  if (components.empty()) components.push_back(name);  // for ENOENT
+  if (components.empty()) components.push_back(path);     // for ENOENT
+  if (path.ends_with('/')) components.emplace_back(".");  // an error unless a directory
   // Not by RESOLVE_BENEATH: systemd's DynamicUser= implies RestrictSUIDSGID=, which forbids
   // openat2(2).
   int above = root_;

@@ -102,7 +102,7 @@ TEST_F(FileStoreTest, LookupsCannotLeaveTheRoot) {
     EXPECT_FALSE(Put(name, "x").ok()) << name;
     EXPECT_FALSE(store_->Create(name).ok()) << name;
   }
-  for (const char* name : {"link", "up/secret"}) {
+  for (const char* name : {"link", "link/", "up/secret"}) {
     EXPECT_EQ(store_->Stat(name).status().code(), absl::StatusCode::kPermissionDenied) << name;
   }
   EXPECT_FALSE(store_->Stat({"..\0/secret", 10}).ok()) << "a NUL hides no component";
@@ -116,6 +116,17 @@ TEST_F(FileStoreTest, PathsLeadThroughDirectories) {
   EXPECT_EQ(Get("dir/inner/f", 0, 1), "x");
   EXPECT_FALSE(store_->Stat("dir/../dir").ok());
   EXPECT_EQ(store_->Create("none/f").code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(FileStoreTest, OnlyADirectoryMayHaveATrailingSlash) {
+  ASSERT_EQ(mkdir((outer_ + "/root/dir").c_str(), 0755), 0);
+  EXPECT_TRUE(store_->Stat("dir/")->directory);
+  ASSERT_TRUE(store_->Create("f").ok());
+  EXPECT_EQ(store_->Stat("f/").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(Put("f/", "x").ok());
+  EXPECT_EQ(store_->Create("f/").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(store_->Create("none/").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->Stat("none").status().code(), absl::StatusCode::kNotFound);
 }
 
 // Makes openat2() fail for this thread, as systemd does for services with DynamicUser=.
