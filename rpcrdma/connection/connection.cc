@@ -14,7 +14,7 @@ constexpr uint64_t kReceiveBit = 1ull << 63;
 // The wr_id of work requests: their cookie, with this bit if their success is not reported.
 constexpr uint64_t kUntoldBit = 1ull << 62;
 constexpr uint32_t kAskedCookie = Connection::kMaxCookie;  // of WatchPeer()
-constexpr int kPollBatch = 32;
+constexpr int kPollBatch = 64;  // more than a burst brings, so that the queue becomes empty
 
 }  // namespace
 

@@ -133,7 +133,8 @@ class Connection {
   bool PollSent(Role& role);
   // From now on received messages wait for Poll().
   void HoldMessages() { role_ = nullptr; }
-  // Starts to monitor the peer: when nothing has completed for kQuietNs, an RDMA WRITE of 0 bytes
+  // Starts to monitor the peer: when nothing has completed and no message has
+  // come for kQuietNs, an RDMA WRITE of 0 bytes
   // is posted, which needs no key and uses no receive of the peer. If its retries are used up, the
   // connection is broken. Without this, a peer that disappears without a DREQ would go unnoticed
   // while this side only waits.
@@ -277,7 +278,7 @@ class Connection {
   uint32_t in_hand_ = kNoReceive;
   bool broken_ = false;
   ibv_wc_status failure_ = IBV_WC_SUCCESS;
-  uint64_t heard_ns_ = 0;  // time of the last completion
+  uint64_t heard_ns_ = 0;  // time of the last completion or message
   bool asked_ = false;     // the WRITE of WatchPeer() is not acknowledged yet
   engine::Timer quiet_timer_;
 };

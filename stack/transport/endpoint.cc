@@ -179,10 +179,8 @@ void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context,
                                                                     const uint8_t* frame,
                                                                     size_t length,
                                                                     PollContext& context) {
-  const ibv_qp_state state = qp.state();
   wire::ExpectedHeaders::SinglePacketMessage message;
-  if (transport_ != wire::Transport::kRc || (state != IBV_QPS_RTS && state != IBV_QPS_RTR))
-      [[unlikely]]
+  if (transport_ != wire::Transport::kRc || qp.state() != IBV_QPS_RTS) [[unlikely]]
     return false;
   if (!expected_.ParseSinglePacket(frame, length, &message)) [[unlikely]]
     return false;

@@ -40,9 +40,10 @@ SOURCES = (".c", ".cc", ".h", ".x")
 PLACEHOLDER = re.compile(r"[A-Z]{2,}$")
 
 # Commands of other projects, whose arguments are not checked, and options of other projects:
-# systemctl, DPDK, tgtd and pkg-config.
-OTHERS = {"bazel", "bpftrace", "ethtool", "ip", "nft", "setpriv"}
-OPTIONS_OF_OTHERS = {"now", "in-memory", "iser", "cflags", "libs", "static"}
+# systemctl, DPDK, tgtd, pkg-config and SPDK.
+OTHERS = {"./configure", "apt-get", "bazel", "bpftrace", "ethtool", "git", "ip", "make", "modprobe",
+          "nft", "nvme", "scripts/pkgdep.sh", "scripts/rpc.py", "setpriv", "sysctl", "tc"}
+OPTIONS_OF_OTHERS = {"now", "in-memory", "iser", "cflags", "libs", "static", "with-dpdk"}
 # The source that declares the options of each command of tools/dev. A command whose first option
 # starts another program has an entry with that option. A value that begins with "--" lists the
 # options; None means that there are none. The options of `test` are Bazel's own.

@@ -20,10 +20,6 @@ LTO_COPTS = select({
 # rte_ring never copies 32 bytes of 8.
 TEST_COPTS = ["-O0", "-U_FORTIFY_SOURCE", "-Wno-stringop-overread"]
 
-# gold refuses to leave out functions that contain a static probe (stack/base/probe.h). What is
-# optimized when it is linked has no unused functions left.
-TEST_LINKOPTS = ["-Wl,--no-gc-sections"]
-
 def _precompiled(header):
     return ["-include", "tools/build/%s.h" % header, "-Winvalid-pch"]
 
@@ -111,14 +107,13 @@ def room_library(
         **kwargs
     )
 
-def room_test(name, srcs, copts = [], linkopts = [], deps = [], **kwargs):
+def room_test(name, srcs, copts = [], deps = [], **kwargs):
     """A cc_test of GoogleTest, whose sources are compiled together as those of a library.
 
     Args:
       name: of the test.
       srcs: its sources, and headers that nothing else includes.
       copts: as of any test.
-      linkopts: as of any test.
       deps: what it uses besides GoogleTest.
       **kwargs: passed to the test.
     """
@@ -137,7 +132,6 @@ def room_test(name, srcs, copts = [], linkopts = [], deps = [], **kwargs):
         name = name,
         srcs = units.srcs,
         copts = copts,
-        linkopts = TEST_LINKOPTS + linkopts,
         deps = deps + ["@com_google_googletest//:gtest_main"],
         **kwargs
     )

@@ -40,8 +40,9 @@ class PollerList {
   }
   // Does nothing if the list does not have it.
   void Remove(Poller* poller) {
-    if (pollers_.empty()) return;
-    std::replace(pollers_.begin(), pollers_.end(), poller, static_cast<Poller*>(nullptr));
+    const auto at = std::find(pollers_.begin(), pollers_.end(), poller);
+    if (at == pollers_.end()) return;
+    *at = nullptr;
     removed_ = true;
     poller->wakeup_.LeaveWhole();
     wakeup_.Wake();

@@ -115,6 +115,17 @@ TEST_F(PollerListTest, APollerMayRemoveItselfAndAddOthers) {
   EXPECT_EQ(Turn(), std::vector<int>{3});
 }
 
+TEST_F(PollerListTest, RemovingAPollerOfAnotherListChangesNothing) {
+  Add(1);
+  PollerList other;
+  Recorder stranger;
+  other.Add(&stranger);
+  other.Remove(pollers_[0].get());
+  EXPECT_EQ(Turn(), std::vector<int>{0});
+  Wake(0);
+  EXPECT_EQ(Turn(), std::vector<int>{0});
+}
+
 TEST_F(PollerListTest, RemovingTheLastPollerLeavesAnEmptyList) {
   Recorder stranger;
   list_.Remove(&stranger);
