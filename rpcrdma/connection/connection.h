@@ -133,11 +133,10 @@ class Connection {
   bool PollSent(Role& role);
   // From now on received messages wait for Poll().
   void HoldMessages() { role_ = nullptr; }
-  // Starts to monitor the peer: when nothing has completed and no message has
-  // come for kQuietNs, an RDMA WRITE of 0 bytes
-  // is posted, which needs no key and uses no receive of the peer. If its retries are used up, the
-  // connection is broken. Without this, a peer that disappears without a DREQ would go unnoticed
-  // while this side only waits.
+  // Starts to monitor the peer: when nothing has completed and no message has come for kQuietNs, an
+  // RDMA WRITE of 0 bytes is posted, which needs no key and uses no receive of the peer. If its
+  // retries are used up, the connection is broken. Without this, a peer that disappears without a
+  // DREQ would go unnoticed while this side only waits.
   static constexpr uint64_t kQuietNs = 10'000'000'000;
   void WatchPeer();
   // A work request has failed or could not be posted: the connection cannot be used any more.

@@ -56,9 +56,9 @@ struct PostedRecv;
 // Takes messages of a reliable connection by a call, in place of completions.
 struct MessageHandler {
   // `message` is a SEND of one packet without immediate data or invalidation, `bytes` is not 0. It
-  // is valid during the call. `receive` is the oldest posted receive, and large enough. Its key
-  // is not checked: the handler must know that it may write to the buffer. The receive stays
-  // posted unless the handler calls QueuePair::CompletePacketRecv() or QueuePair::ConsumeRecv().
+  // is valid during the call. `receive` is the oldest posted receive, and large enough. Its key is
+  // not checked: the handler must know that it may write to the buffer. The receive stays posted
+  // unless the handler calls QueuePair::CompletePacketRecv() or QueuePair::ConsumeRecv().
   // The message is executed already, and the handler may do anything, also destroy the queue pair.
   // It is called while the worker receives packets. Other messages, and single packets that need
   // other checks, still write completions: the handler must see to the order.
