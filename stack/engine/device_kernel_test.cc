@@ -3,6 +3,7 @@
 #include <rte_mbuf.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -17,6 +18,7 @@
 #include "stack/base/eventually_for_test.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
+#include "stack/engine/loop/link_watch.h"
 #include "stack/engine/polling/progress_thread.h"
 #include "stack/io/own_network_for_test.h"
 
@@ -200,6 +202,10 @@ TEST_F(DeviceKernelTest, TheInterfaceOfAForwardingDeviceHasTheCarrierOfItsPort) 
   EXPECT_TRUE(Eventually([&] { return !has_carrier(); }));
   ASSERT_TRUE(Shell("ip link set vkern up"));
   EXPECT_TRUE(Eventually(has_carrier));
+  // It is set only when the port's link changes.
+  ASSERT_TRUE(Shell("ip link set vtap carrier off"));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(5 * LinkWatch::kIntervalNs));
+  EXPECT_FALSE(has_carrier());
 }
 
 }  // namespace
