@@ -43,25 +43,25 @@ class SharedPortTest(MemifWire, shared.SharedByProgramsTest):
 class ServiceTest(MemifWire, shared.SharedTest):
     SERVED = ("server",)
 
-    def peer(self, number):
+    def peer(self, number, *options):
         """Returns a client that has the other end of the memif to itself."""
         return self.start(self.client_host, "run", "--port", self.memif("client"), "--address",
                           f"{CLIENT}/24", "--idle", "sleep", "--", "rping", "-c", "-a", SERVER,
-                          "-p", shared.PORT + number, "-C", 10)
+                          "-p", shared.PORT + number, *options)
 
     def test_a_plain_peer_reaches_each_program(self):
         servers = [self.rping_server(i, "-C", 10) for i in range(2)]
         for i, server in enumerate(servers):
-            self.assert_succeeds(self.peer(i))
+            self.assert_succeeds(self.peer(i, "-C", 10))
             self.assert_succeeds(server)
 
     def test_the_interface_has_the_carrier_of_the_port(self):
         no_carrier = "ip link show wire | grep -q NO-CARRIER"
         wait_for("no carrier", lambda: self.server_host.shell(no_carrier))
         self.rping_server(0)
-        peer = self.peer(0)
+        peer = self.peer(0)  # for ever
         wait_for("a carrier", lambda: not self.server_host.shell(no_carrier))
-        self.assert_succeeds(peer)
+        peer.process.kill()
         wait_for("no carrier", lambda: self.server_host.shell(no_carrier))
 
     def serve(self):
@@ -96,7 +96,7 @@ class ServiceTest(MemifWire, shared.SharedTest):
 
     def test_statistics_count_frames_in_both_directions(self):
         self.rping_server(0, "-C", 10)
-        self.assert_succeeds(self.peer(0))
+        self.assert_succeeds(self.peer(0, "-C", 10))
         (process,) = self.told("stat", "--pid", self.services[0].process.pid)
         port = process["workers"][0]["ports"][0]
         for name in ("tap/to_kernel", "tap/from_kernel"):
