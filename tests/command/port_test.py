@@ -91,6 +91,8 @@ class ServiceTest(MemifWire, shared.SharedTest):
     def test_wrong_command_lines_are_usage_errors(self):
         for arguments, word in (((), "--interface NAME"),
                                 (("--interface", "plx0"), "--port DEVARGS"),
+                                (("--interface", "plx0", "--port", "net_null0", "--address",
+                                  f"{SERVER}/24,vlan=7"), "type vlan"),
                                 (("--netdev", "wire"), "--netdev")):
             with self.subTest(arguments):
                 self.assert_one_line(self.finish(self.server_host, "port", *arguments), 2, word)
