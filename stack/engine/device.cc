@@ -198,9 +198,11 @@ absl::Status Device::BuildLinkChain(WorkerPort& port) {
   const auto frame_bytes = static_cast<uint16_t>(port_->mtu() + kEthernetAndTag);
   if (options_.forwards_all) {
     link = &port.forwarder.emplace(link, tap_->fd(), pool, frame_bytes);
-    look = [look = std::move(look), tap = tap_.get()]() mutable {
+    // A new tap has a carrier.
+    look = [look = std::move(look), tap = tap_.get(), carrier = true]() mutable {
       const io::LinkState state = look();
-      tap->SetCarrier(state.up);
+      if (state.up != carrier) tap->SetCarrier(state.up);
+      carrier = state.up;
       return state;
     };
     worker.AddPoller(&port);

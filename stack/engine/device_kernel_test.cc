@@ -3,6 +3,7 @@
 #include <rte_mbuf.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -17,6 +18,7 @@
 #include "stack/base/eventually_for_test.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
+#include "stack/engine/loop/link_watch.h"
 #include "stack/engine/polling/progress_thread.h"
 #include "stack/io/own_network_for_test.h"
 
@@ -81,6 +83,21 @@ class DeviceKernelTest : public ::testing::Test {
     }
   }
 
+  // Of 1,000 bytes each, in one burst.
+  void SendBroadcasts(uint16_t count) {
+    Worker& worker = device_->worker();
+    std::promise<uint16_t> sent;
+    Actor::Post(worker, [&] {
+      std::vector<rte_mbuf*> frames(count);
+      for (rte_mbuf*& frame : frames) {
+        frame = rte_pktmbuf_alloc(worker.packet_pool());
+        std::memset(rte_pktmbuf_append(frame, 1000), 0xFF, 1000);
+      }
+      sent.set_value(device_->port().queue().Send(frames.data(), count, 0));
+    });
+    EXPECT_EQ(sent.get_future().get(), count);
+  }
+
   std::unique_ptr<Device> device_;
   std::vector<std::unique_ptr<ProgressThread>> threads_;
 };
@@ -118,21 +135,8 @@ TEST_F(DeviceKernelTest, PacketsPassAQueueingDisciplineThatAnAdministratorHasSet
   if (!Shell("tc qdisc add dev vport root tbf rate 1gbit burst 100k latency 10ms")) {
     GTEST_SKIP() << "needs the command tc and a kernel with tbf";
   }
-  const auto send_broadcasts = [this] {
-    Worker& worker = device_->worker();
-    std::promise<uint16_t> sent;
-    Actor::Post(worker, [&] {
-      rte_mbuf* frames[10];
-      for (rte_mbuf*& frame : frames) {
-        frame = rte_pktmbuf_alloc(worker.packet_pool());
-        std::memset(rte_pktmbuf_append(frame, 1000), 0xFF, 1000);
-      }
-      sent.set_value(device_->port().queue().Send(frames, 10, 0));
-    });
-    EXPECT_EQ(sent.get_future().get(), 10);
-  };
   Open({.netdev = "vport"}, 1);
-  send_broadcasts();
+  SendBroadcasts(10);
   constexpr char kCounted[] = "tc -s qdisc show dev vport | grep -Eq 'Sent [0-9]{5,} bytes'";
   EXPECT_TRUE(Eventually([&] { return Shell(kCounted); }));
   // Those that the kernel gives by itself are bypassed.
@@ -140,10 +144,21 @@ TEST_F(DeviceKernelTest, PacketsPassAQueueingDisciplineThatAnAdministratorHasSet
   device_.reset();
   ASSERT_TRUE(Shell("tc qdisc replace dev vport root pfifo_fast"));
   Open({.netdev = "vport"}, 1);
-  send_broadcasts();
+  SendBroadcasts(10);
   threads_.clear();
   device_->Close();
   EXPECT_FALSE(Shell(kCounted));
+}
+
+TEST_F(DeviceKernelTest, ABurstThatWaitsInAQueueingDisciplineIsSentWithoutAnother) {
+  ASSERT_TRUE(Shell("ip addr add 10.9.0.2/24 dev vport"));
+  if (!Shell("tc qdisc add dev vport root tbf rate 8mbit burst 10k limit 1m")) {
+    GTEST_SKIP() << "needs the command tc and a kernel with tbf";
+  }
+  Open({.netdev = "vport"}, 1);
+  SendBroadcasts(300);  // more than the default buffer of a socket has room for
+  EXPECT_TRUE(Eventually(
+      [] { return Shell("tc -s qdisc show dev vport | grep -Eq 'Sent [3-9][0-9]{5} bytes'"); }));
 }
 
 TEST_F(DeviceKernelTest, AForwardingDeviceIsAnInterfaceOfTheKernel) {
@@ -187,6 +202,10 @@ TEST_F(DeviceKernelTest, TheInterfaceOfAForwardingDeviceHasTheCarrierOfItsPort) 
   EXPECT_TRUE(Eventually([&] { return !has_carrier(); }));
   ASSERT_TRUE(Shell("ip link set vkern up"));
   EXPECT_TRUE(Eventually(has_carrier));
+  // It is set only when the port's link changes.
+  ASSERT_TRUE(Shell("ip link set vtap carrier off"));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(5 * LinkWatch::kIntervalNs));
+  EXPECT_FALSE(has_carrier());
 }
 
 }  // namespace

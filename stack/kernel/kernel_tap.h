@@ -31,7 +31,8 @@ class KernelTap {
   // Returns Unavailable if the interface no longer exists. Makes a system call: for a control
   // thread, at any time.
   absl::Status CheckInterface() const;
-  // Gives the interface the state of the port's link. Makes a system call.
+  // Gives the interface the state of the port's link; at first it is up. Makes a system call that
+  // takes the kernel's lock for all interfaces (RTNL).
   void SetCarrier(bool up) const;
 
   // Transfers whole Ethernet frames; non-blocking.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "stack/base/address.h"
 #include "stack/base/mac_text.h"
 #include "stack/io/link/impairment.h"
@@ -115,9 +116,13 @@ void DeclareOwnPortOptions(Options& options, PortOptions* port) {
                "or a PCI address: 0000:03:00.0",
                &port->device.port);
   options.Parsed("address", "ADDR/LEN",
-                 "IP address of the port, such as 192.0.2.1/24,\n"
-                 "2001:db8::1/64 or 192.0.2.1/24,vlan=100; repeatable. The\n"
-                 "link-local address that follows from the MAC is added",
+                 port->device.forwards_all
+                     ? "IP address of the port, such as 192.0.2.1/24 or\n"
+                       "2001:db8::1/64; repeatable. The link-local address that\n"
+                       "follows from the MAC is added"
+                     : "IP address of the port, such as 192.0.2.1/24,\n"
+                       "2001:db8::1/64 or 192.0.2.1/24,vlan=100; repeatable. The\n"
+                       "link-local address that follows from the MAC is added",
                  [port](const std::string& text) { return ParseAddress(text, port); });
   options.Parsed(
       "gateway", "ADDR",
@@ -228,7 +233,18 @@ absl::Status CheckPortOptions(const PortOptions& port) {
   }
   if (port.device.port.empty()) {
     return absl::InvalidArgumentError(
-        "which port? give --port DEVARGS, such as --port net_tap0,iface=plx0, or --netdev IFACE");
+        port.device.forwards_all
+            ? "which port? give --port DEVARGS, such as --port 0000:03:00.0"
+            : "which port? give --port DEVARGS, such as --port net_tap0,iface=plx0, or --netdev "
+              "IFACE");
+  }
+  for (const InterfaceAddress& own : port.device.addresses) {
+    if (own.vlan == kNoVlan || !port.device.forwards_all) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--address %s: leave it out, and give the address to a VLAN interface: "
+                        "`ip link add link %s name %s.%u type vlan id %u`",
+                        FormatInterfaceAddress(own), port.device.kernel_path,
+                        port.device.kernel_path, own.vlan, own.vlan));
   }
   if (port.device.addresses.empty() && !port.device.forwards_all) {
     return absl::InvalidArgumentError(

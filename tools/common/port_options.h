@@ -40,7 +40,7 @@ struct PortOptions {
 // --dcqcn-parameters, and those of DeclareOwnPortOptions() and DeclareWireOptions().
 void DeclarePortOptions(Options& options, PortOptions* port);
 // Declares --port, --address, --gateway, --mtu, --mac, --core, --idle and --yield-after, for a
-// command that has a port but no connections.
+// command that has a port but no connections. `device.forwards_all` must be set already.
 void DeclareOwnPortOptions(Options& options, PortOptions* port);
 // Declares only --impair, --capture, --memory and --file-prefix, for a command that has its own
 // ports.
@@ -56,7 +56,8 @@ absl::Status StartEal(const engine::EalOptions& eal);
 // engine::InitEal(). Errors as io::CaptureFile::Open().
 absl::StatusOr<std::shared_ptr<io::CaptureFile>> OpenCapture(const PortOptions& port);
 
-// InvalidArgument if a required option is missing, or for a CPU that the machine does not have.
+// InvalidArgument if a required option is missing, for a CPU that the machine does not have, or for
+// an address on a VLAN if the device forwards all frames.
 absl::Status CheckPortOptions(const PortOptions& port);
 
 }  // namespace pollux::tools

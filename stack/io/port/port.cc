@@ -139,6 +139,17 @@ std::vector<int> PacketSockets(unsigned interface_index) {
   return found;
 }
 
+// Frames that wait in a queueing discipline are charged to their packet socket. If its buffer had
+// no room for all of the ring, the driver would not notice, and the rest of the ring would wait for
+// the next Send(). The kernel doubles the size, for what it keeps with each frame.
+void SetSendBuffers(const Devargs& devargs, const std::vector<int>& packet_sockets) {
+  const auto ring_bytes = static_cast<int>(devargs.GetNumber("framesz").value_or(2048) *
+                                           devargs.GetNumber("framecnt").value_or(512));
+  for (const int fd : packet_sockets) {
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &ring_bytes, sizeof ring_bytes);
+  }
+}
+
 // Whether `fd` is a socket connected to `path`, whether or not the server has accepted it yet.
 bool IsConnectedTo(const std::string& path, int fd) {
   sockaddr_un peer = {};
@@ -212,6 +223,7 @@ absl::Status Port::Probe(const Devargs& devargs) {
   const int error = ProbeDevice(devargs);
   if (on_packet_sockets) {
     std::ranges::set_difference(PacketSockets(index), before, std::back_inserter(packet_sockets_));
+    if (devargs.Get("qdisc_bypass") == "0") SetSendBuffers(devargs, packet_sockets_);
   }
   if (error == 0 && rte_eth_dev_get_port_by_name(name_.c_str(), &id) == 0) {
     (void)TakeOwnership(id);
