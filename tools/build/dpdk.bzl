@@ -95,7 +95,8 @@ DPDK_LINKOPTS = {
             "timer",
             "vhost",
         ] + _LIBRARIES) +
-        ["-lpcap", "-lbsd", "-lm"]
+        # sfc of DPDK 24.11 loads and stores 16 bytes atomically.
+        ["-latomic", "-lpcap", "-lbsd", "-lm"]
     ),
     # For programs that use the real libibverbs, which these drivers need; under `pollux run` Pollux's
     # replaces it.

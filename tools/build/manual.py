@@ -94,8 +94,8 @@ def manual_page(command, every, version, prose):
     title = f"{escaped(command.name).upper()} {command.section}"
     lines = [f'.TH {title} "" "Pollux {version}" "Pollux"',
              # Does not break options, and does not stretch the lines that are short for that
-             # reason.
-             ".nh", ".ad l",
+             # reason. The macros of groff 1.23 adjust as the string AD says.
+             ".nh", ".ad l", ".ds AD l",
              ".SH NAME", f"{escaped(command.name)} \\- {escaped(command.about)}", ".SH SYNOPSIS"]
     alternatives = command.page["usage"].split(" | ")
     for usage in alternatives:
