@@ -118,6 +118,26 @@ TEST_F(RcFlushTest, SurvivesTheLossOfAnyFrame) {
   EXPECT_GT(pair_.b.counters.duplicate_request, 0u);
 }
 
+// Linux's rxe does not repeat a lost response to a FLUSH.
+TEST_F(RcFlushTest, TheAnswerToALaterRequestCompletesOneWithoutResponse) {
+  pair_.hook = [](bool, const wire::RocePacket& packet, rte_mbuf*) {
+    return packet.bth.opcode == wire::Opcode::kRcReadResponseOnly ? PacketAction::kDrop
+                                                                  : PacketAction::kDeliver;
+  };
+  const Target target = MemoryOf(pair_.b);
+  ASSERT_EQ(Post(pair_.a, 0, target), 0);
+  ASSERT_EQ(Post(pair_.a, 1, target), 0);
+  pair_.a.PostSend(IBV_WR_RDMA_WRITE, 2, pair_.a.memory.data(), 8, target.address, target.key);
+  pair_.Run();
+  const std::vector<ibv_wc> all = pair_.a.Poll();
+  ASSERT_EQ(all.size(), 3u) << "without waiting for a time-out";
+  for (uint64_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].status, IBV_WC_SUCCESS);
+    EXPECT_EQ(all[i].wr_id, i);
+  }
+  EXPECT_EQ(pair_.a.counters.retransmitted_pkts, 0u);
+}
+
 TEST_F(RcFlushTest, AWholeRegionNeedsNoRange) {
   Target target = Registered(memory::kAccessFlushGlobal);
   target.feth.selectivity = wire::kFlushRegion;

@@ -497,8 +497,11 @@ void RcRequester::Retire(PollContext& context) {
       continue;
     }
     const Psn end = wqe.first_psn + wqe.packets;
+    // Answers come in the order of the PSNs, and a FLUSH waits for no data: an answer to a later
+    // request shows that it was executed. Linux's rxe does not repeat a lost response to it.
     if (wqe.has_response()) {
-      while (Before(una_, end) && arrived_.Take(una_)) {
+      while (Before(una_, end) && (arrived_.Take(una_) || (wqe.opcode == verbs::kWrFlush &&
+                                                           Before(una_, executed_end_)))) {
         cursor_.Answered(una_);
         una_ += 1;
       }
