@@ -148,6 +148,14 @@ TEST_F(RcFlushTest, AWholeRegionNeedsNoRange) {
   ExpectFailure(target, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 }
 
+TEST_F(RcFlushTest, AnEmptyRangeNeedsAKeyToo) {
+  Target target = Registered(memory::kAccessFlushGlobal);
+  target.length = 0;
+  EXPECT_EQ(Flush(target), IBV_WC_SUCCESS);
+  target.key ^= 1;
+  ExpectFailure(target, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+}
+
 TEST_F(RcFlushTest, ARangePartlyBeyondTheRegionIsRefused) {
   Target target = Registered(memory::kAccessFlushGlobal);
   EXPECT_EQ(Flush(target), IBV_WC_SUCCESS);
@@ -160,6 +168,12 @@ constexpr int kAllButFlush = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 
 TEST_F(RcFlushTest, ARegionWithoutTheRightIsRefused) {
   ExpectFailure(Registered(kAllButFlush), IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+}
+
+TEST_F(RcFlushTest, AnEmptyRangeWithoutTheRightIsRefused) {
+  Target target = Registered(kAllButFlush);
+  target.length = 0;
+  ExpectFailure(target, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 }
 
 TEST_F(RcFlushTest, AWholeRegionWithoutTheRightIsRefused) {

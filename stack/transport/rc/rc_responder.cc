@@ -338,8 +338,9 @@ void RcResponder::OnFlush(const wire::RocePacket& packet, PollContext& context) 
   if (feth.selectivity == wire::kFlushRegion) {
     const memory::MemoryRegion* region = qp_->init().pd->regions->Find(reth.rkey);
     if (region != nullptr) reth.address = region->iova;
-    reth.length = 1;  // any byte of it will do
+    reth.length = 0;
   }
+  reth.length = std::max(reth.length, 1u);  // of no bytes, neither key nor rights are checked
   uint8_t* at;
   // No memory is persistent.
   if ((access & memory::kAccessFlushPersistent) != 0 ||
