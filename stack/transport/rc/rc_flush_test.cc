@@ -224,6 +224,30 @@ TEST(RcFlushForgeryTest, UnknownPlacementsAndSelectivitiesAreRefused) {
   }
 }
 
+// The limit is for ranges: of a whole region the length does not count.
+TEST(RcFlushForgeryTest, ARangeLongerThanAnyMessageIsRefused) {
+  for (const uint8_t selectivity : {wire::kFlushRange, wire::kFlushRegion}) {
+    TestPair pair;
+    pair.hook = [](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+      if (!from_a) return PacketAction::kDeliver;
+      auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
+      wire::Reth reth = packet.reth();
+      reth.length = verbs::kMaxMessage + 1;
+      wire::EmitReth(reth, bytes + (packet.ext(wire::kHasReth) - bytes));
+      wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
+      return PacketAction::kDeliver;
+    };
+    Target target = MemoryOf(pair.b);
+    target.feth.selectivity = selectivity;
+    ASSERT_EQ(Post(pair.a, 1, target), 0);
+    pair.RunToEnd();
+    const std::vector<ibv_wc> all = pair.a.Poll();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].status,
+              selectivity == wire::kFlushRange ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_SUCCESS);
+  }
+}
+
 // As Linux's rxe sends them.
 TEST(RcFlushResourcesTest, OnesBeyondTheResponderResourcesAreAskedForAgain) {
   constexpr uint64_t kCount = 12;

@@ -324,17 +324,18 @@ void RcResponder::OnAtomicWrite(const wire::RocePacket& packet, PollContext& con
 
 void RcResponder::OnFlush(const wire::RocePacket& packet, PollContext& context) {
   const wire::Feth feth = packet.feth();
+  wire::Reth reth = packet.reth();
   constexpr int kAccessShift = 8;
   static_assert(memory::kAccessFlushGlobal == wire::kFlushGlobal << kAccessShift &&
                 memory::kAccessFlushPersistent == wire::kFlushPersistent << kAccessShift);
   const int access = feth.placement << kAccessShift;
   if (feth.placement == 0 || feth.placement > (wire::kFlushGlobal | wire::kFlushPersistent) ||
       feth.selectivity > wire::kFlushRegion ||
+      (feth.selectivity == wire::kFlushRange && reth.length > verbs::kMaxMessage) ||
       (static_cast<int>(qp_->attr.qp_access_flags) & access) != access) {
     Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
     return;
   }
-  wire::Reth reth = packet.reth();
   if (feth.selectivity == wire::kFlushRegion) {
     const memory::MemoryRegion* region = qp_->init().pd->regions->Find(reth.rkey);
     if (region != nullptr) reth.address = region->iova;
