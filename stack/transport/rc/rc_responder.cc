@@ -350,7 +350,8 @@ void RcResponder::OnFlush(const wire::RocePacket& packet, PollContext& context) 
     return;
   }
   // Linux's rxe does not count FLUSHes among the READs and atomics that it may have outstanding.
-  // One that comes too early is asked for again.
+  // One that comes too early is asked for again. The others may replace a READ or an atomic whose
+  // response is lost: its repetition is then dropped.
   if (resources_.Full()) {
     OnOutOfSequence(expected_psn_, context);
     return;
