@@ -123,7 +123,8 @@ class RegionTable {
   absl::StatusOr<MemoryRegion> AllocFast(ProtectionDomain* pd, uint32_t capacity);
   // Allocates a fast region and maps it at once, without a work request. It can be used by its key
   // and real address, and invalidated like any fast region, also by the peer. Free it with
-  // Deregister(), whether it is invalidated or not. Errors as Register().
+  // Deregister(), whether it is invalidated or not. Errors as Register(), except that
+  // kAccessFlushPersistent is accepted: no FLUSH uses it.
   absl::StatusOr<MemoryRegion> RegisterFast(ProtectionDomain* pd, void* address, uint32_t length,
                                             int access);
   // Allocates an unbound window. ResourceExhausted at capacity.

@@ -105,7 +105,9 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
     }
     case kWrFlush: {
       const auto& flush = static_cast<const FlushWorkRequest&>(wr);
-      wqe.flush = {static_cast<uint32_t>(flush.length), flush.placement, flush.selectivity};
+      const bool whole = flush.selectivity == wire::kFlushRegion;
+      wqe.flush = {whole ? 0 : static_cast<uint32_t>(flush.length), flush.placement,
+                   flush.selectivity};
       [[fallthrough]];
     }
     default:

@@ -204,6 +204,8 @@ TEST_F(QueuePairTest, FlushesAreCheckedAndHaveOnePacket) {
   EXPECT_EQ(wqe.flush.length, kMaxMessage);
   EXPECT_EQ(wqe.length, 0u) << "bytes of payload";
   EXPECT_TRUE(wqe.has_response());
+  EXPECT_EQ(post(uint64_t{kMaxMessage} + 1, wire::kFlushGlobal, wire::kFlushRegion), 0);
+  EXPECT_EQ(qp_->sq(qp_->sq_tail() - 1).flush.length, 0u) << "which peers may check";
 }
 
 TEST_F(QueuePairTest, BadWrPointsToTheFirstRequestNotPosted) {

@@ -6,22 +6,23 @@ from peers import bare, peers
 from process import CaseSkipped
 
 AT = 4096
+TIMEOUT = 14  # 67 ms
 GLOBAL, PERSISTENT, WHOLE_REGION = 1, 2, 16  # for imm=
 FLUSH = [("active", "RC FLUSH")]
 ANSWERED = FLUSH + [("passive", "RC READ RESPONSE ONLY")]
 
 
-def two_sides(bench, access=ibv.EVERY_ACCESS | ibv.FLUSH_GLOBAL):
+def two_sides(bench, *pollux_arguments, access=ibv.EVERY_ACCESS | ibv.FLUSH_GLOBAL, **values):
     """Returns both sides, connected, and the passive side's key. The queue pair allows every
-    FLUSH."""
+    FLUSH. `values`: of the queue pairs."""
     release = bench.guest.run("uname -r", bench.deadline).split(".")
     if (int(release[0]), int(release[1])) < (6, 2):
         raise CaseSkipped("Linux has FLUSH since 6.2: --guest trixie")
-    active, passive = peers(bench)
+    active, passive = peers(bench, *pollux_arguments)
     active.mr()
     key = passive.mr(access=access)
     bare(active, passive, "rc", access=ibv.EVERY_REMOTE | ibv.FLUSH_GLOBAL | ibv.FLUSH_PERSISTENT,
-         ops={"flush": 1})
+         ops={"flush": 1}, **values)
     return active, passive, key
 
 
@@ -48,6 +49,25 @@ def flush_many(bench):
     active, passive, key = two_sides(bench)
     active.do("burst", op="flush", qp=0, count=256, depth=32, at=0, remote=passive.base + AT,
               rkey=key, imm=GLOBAL)
+
+
+@case("flush-loss", wants=ANSWERED, deadline_s=240)
+def flush_loss(bench):
+    """FLUSHes with 10 % loss each way, each before an RDMA WRITE, whose ACK acknowledges it: rxe
+    does not answer a repeated FLUSH."""
+    active, passive, key = two_sides(bench, "--impair", f"loss=0.1,seed={bench.port.number}",
+                                     timeout=TIMEOUT)
+    for number in range(1, 65):
+        active.do("send", qp=0, op="flush", len=8, remote=passive.base + AT, rkey=key, imm=GLOBAL)
+        active.do("send", qp=0, op="write", at=0, len=8, remote=passive.base + AT, rkey=key)
+        done = active.poll(2)
+        need(all(one.status == ibv.WC_SUCCESS for one in done),
+             f"FLUSH {number}: {done[0]}; {done[1]}")
+
+    def look(evidence):
+        need(evidence.repeats(), "nothing was sent twice")
+
+    return look
 
 
 @case("nak-flush-not-allowed", extra=True, wants=FLUSH + [("passive", "NAK ACCESS")])

@@ -118,10 +118,38 @@ TEST_F(RcFlushTest, SurvivesTheLossOfAnyFrame) {
   EXPECT_GT(pair_.b.counters.duplicate_request, 0u);
 }
 
+// Linux's rxe does not repeat a lost response to a FLUSH.
+TEST_F(RcFlushTest, TheAnswerToALaterRequestCompletesOneWithoutResponse) {
+  pair_.hook = [](bool, const wire::RocePacket& packet, rte_mbuf*) {
+    return packet.bth.opcode == wire::Opcode::kRcReadResponseOnly ? PacketAction::kDrop
+                                                                  : PacketAction::kDeliver;
+  };
+  const Target target = MemoryOf(pair_.b);
+  ASSERT_EQ(Post(pair_.a, 0, target), 0);
+  ASSERT_EQ(Post(pair_.a, 1, target), 0);
+  pair_.a.PostSend(IBV_WR_RDMA_WRITE, 2, pair_.a.memory.data(), 8, target.address, target.key);
+  pair_.Run();
+  const std::vector<ibv_wc> all = pair_.a.Poll();
+  ASSERT_EQ(all.size(), 3u) << "without waiting for a time-out";
+  for (uint64_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].status, IBV_WC_SUCCESS);
+    EXPECT_EQ(all[i].wr_id, i);
+  }
+  EXPECT_EQ(pair_.a.counters.retransmitted_pkts, 0u);
+}
+
 TEST_F(RcFlushTest, AWholeRegionNeedsNoRange) {
   Target target = Registered(memory::kAccessFlushGlobal);
   target.feth.selectivity = wire::kFlushRegion;
   target.address = 0;
+  target.length = 0;
+  EXPECT_EQ(Flush(target), IBV_WC_SUCCESS);
+  target.key ^= 1;
+  ExpectFailure(target, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+}
+
+TEST_F(RcFlushTest, AnEmptyRangeNeedsAKeyToo) {
+  Target target = Registered(memory::kAccessFlushGlobal);
   target.length = 0;
   EXPECT_EQ(Flush(target), IBV_WC_SUCCESS);
   target.key ^= 1;
@@ -140,6 +168,12 @@ constexpr int kAllButFlush = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 
 TEST_F(RcFlushTest, ARegionWithoutTheRightIsRefused) {
   ExpectFailure(Registered(kAllButFlush), IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+}
+
+TEST_F(RcFlushTest, AnEmptyRangeWithoutTheRightIsRefused) {
+  Target target = Registered(kAllButFlush);
+  target.length = 0;
+  ExpectFailure(target, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 }
 
 TEST_F(RcFlushTest, AWholeRegionWithoutTheRightIsRefused) {
@@ -187,6 +221,30 @@ TEST(RcFlushForgeryTest, UnknownPlacementsAndSelectivitiesAreRefused) {
     const std::vector<ibv_wc> all = pair.a.Poll();
     ASSERT_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].status, IBV_WC_REM_INV_REQ_ERR) << int{feth.placement};
+  }
+}
+
+// The limit is for ranges: of a whole region the length does not count.
+TEST(RcFlushForgeryTest, ARangeLongerThanAnyMessageIsRefused) {
+  for (const uint8_t selectivity : {wire::kFlushRange, wire::kFlushRegion}) {
+    TestPair pair;
+    pair.hook = [](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+      if (!from_a) return PacketAction::kDeliver;
+      auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
+      wire::Reth reth = packet.reth();
+      reth.length = verbs::kMaxMessage + 1;
+      wire::EmitReth(reth, bytes + (packet.ext(wire::kHasReth) - bytes));
+      wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
+      return PacketAction::kDeliver;
+    };
+    Target target = MemoryOf(pair.b);
+    target.feth.selectivity = selectivity;
+    ASSERT_EQ(Post(pair.a, 1, target), 0);
+    pair.RunToEnd();
+    const std::vector<ibv_wc> all = pair.a.Poll();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].status,
+              selectivity == wire::kFlushRange ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_SUCCESS);
   }
 }
 

@@ -359,6 +359,42 @@ TEST(RcReorderTest, ANakThatOvertakesAReadResponseFailsItsRequest) {
   EXPECT_EQ(all[1].status, IBV_WC_REM_ACCESS_ERR) << ibv_wc_status_str(all[1].status);
 }
 
+// The first response to the second READ comes when both READs have been requested again: it does
+// not show that the repetition of the first one is lost.
+TEST(RcReorderTest, ALateResponseUsesUpNoRetryOfAnOlderRead) {
+  ibv_qp_attr attr = TestPair::DefaultAttr();
+  attr.retry_cnt = 1;
+  TestPair pair(IBV_QPT_RC, &attr);
+  const auto read = [&pair](uint64_t wr_id) {
+    pair.a.PostSend(IBV_WR_RDMA_READ, wr_id, pair.a.memory.data(), 64,
+                    reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+  };
+  pair.hook = [&pair](bool, const wire::RocePacket&, rte_mbuf*) {
+    pair.now_ns += kFrameNs;
+    return PacketAction::kDeliver;
+  };
+  read(0);  // by which the round trip is known
+  pair.Run();
+  ASSERT_EQ(pair.a.Poll().size(), 1u);
+  int responses = 0;
+  rte_mbuf* late = nullptr;
+  pair.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf* frame) {
+    if (from_a && late != nullptr && responses == 3) {
+      pair.b.outgoing.push_back(std::exchange(late, nullptr));
+    } else if (!from_a && ++responses < 3) {
+      if (responses == 2) late = rte_pktmbuf_copy(frame, pair.b.pool, 0, UINT32_MAX);
+      return PacketAction::kDrop;
+    }
+    return PacketAction::kDeliver;
+  };
+  for (uint64_t wr_id = 1; wr_id <= 3; ++wr_id) read(wr_id);
+  pair.RunToEnd();
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), 3u);
+  for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS) << ibv_wc_status_str(wc.status);
+  EXPECT_EQ(pair.a.counters.completer_retry_err, 1u);
+}
+
 // Every twentieth packet is lost: what is sent to be thrown away is bounded.
 TEST(RcFlightTest, RetransmissionsOnALossyLinkAreBounded) {
   constexpr uint32_t kWrites = 4, kWritePackets = 600;

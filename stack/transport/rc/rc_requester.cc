@@ -497,8 +497,11 @@ void RcRequester::Retire(PollContext& context) {
       continue;
     }
     const Psn end = wqe.first_psn + wqe.packets;
+    // Answers come in the order of the PSNs, and a FLUSH waits for no data: an answer to a later
+    // request shows that it was executed. Linux's rxe does not repeat a lost response to it.
     if (wqe.has_response()) {
-      while (Before(una_, end) && arrived_.Take(una_)) {
+      while (Before(una_, end) && (arrived_.Take(una_) || (wqe.opcode == verbs::kWrFlush &&
+                                                           Before(una_, executed_end_)))) {
         cursor_.Answered(una_);
         una_ += 1;
       }
@@ -530,7 +533,13 @@ void RcRequester::Complete(const SendWqe& wqe, PollContext& context) {
 void RcRequester::AskForMissing(PollContext& context) {
   if (repairs_due_ || !HasHead() || !Before(una_, answered_end_)) return;
   repairs_due_ = true;
-  if (!repairs_.Awaits(una_, una_ + 1)) missing_charged_ = ChargeRetry(context);
+  // A late answer to what was sent before makes this look lost again sooner than the peer can have
+  // answered: that uses up no retry.
+  if (!repairs_.Awaits(una_, una_ + 1) &&
+      context.now_ns >= missing_at_ns_ + rtt_.smoothed_ns() / 2) {
+    missing_at_ns_ = context.now_ns;
+    missing_charged_ = ChargeRetry(context);
+  }
   if (!repairs_due_) return;  // no retry was left
   probe::Retransmit(qp_->qpn(), una_, probe::RetransmitCause::kMissingResponse);
 }

@@ -200,10 +200,11 @@ class RcRequester {
   uint64_t nak_at_ns_ = 0;  // when it acted on the last sequence NAK; 0 after progress
   PacketBuilder builder_;
   // These two hold PSNs of READs and atomics only; for other requests only empty() is checked.
-  ReceivedPsnBitmap arrived_;  // of [una_, max_sent_)
-  ReadGapTracker repairs_;     // of [una_, answered_end_), and of what was probed
-  uint64_t probed_ns_ = 0;     // when a SEND or WRITE was last used as a probe
-  Psn nak_psn_;                // of the last sequence NAK that was acted on
+  ReceivedPsnBitmap arrived_;   // of [una_, max_sent_)
+  ReadGapTracker repairs_;      // of [una_, answered_end_), and of what was probed
+  uint64_t probed_ns_ = 0;      // when a SEND or WRITE was last used as a probe
+  uint64_t missing_at_ns_ = 0;  // when a missing response last used up a retry
+  Psn nak_psn_;                 // of the last sequence NAK that was acted on
   // Of a NAK that ends the connection once an older READ or atomic has its response.
   ibv_wc_status nak_status_ = IBV_WC_SUCCESS;
   Psn nak_status_psn_;

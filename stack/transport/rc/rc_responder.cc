@@ -324,22 +324,24 @@ void RcResponder::OnAtomicWrite(const wire::RocePacket& packet, PollContext& con
 
 void RcResponder::OnFlush(const wire::RocePacket& packet, PollContext& context) {
   const wire::Feth feth = packet.feth();
+  wire::Reth reth = packet.reth();
   constexpr int kAccessShift = 8;
   static_assert(memory::kAccessFlushGlobal == wire::kFlushGlobal << kAccessShift &&
                 memory::kAccessFlushPersistent == wire::kFlushPersistent << kAccessShift);
   const int access = feth.placement << kAccessShift;
   if (feth.placement == 0 || feth.placement > (wire::kFlushGlobal | wire::kFlushPersistent) ||
       feth.selectivity > wire::kFlushRegion ||
+      (feth.selectivity == wire::kFlushRange && reth.length > verbs::kMaxMessage) ||
       (static_cast<int>(qp_->attr.qp_access_flags) & access) != access) {
     Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
     return;
   }
-  wire::Reth reth = packet.reth();
   if (feth.selectivity == wire::kFlushRegion) {
     const memory::MemoryRegion* region = qp_->init().pd->regions->Find(reth.rkey);
     if (region != nullptr) reth.address = region->iova;
-    reth.length = 1;  // any byte of it will do
+    reth.length = 0;
   }
+  reth.length = std::max(reth.length, 1u);  // of no bytes, neither key nor rights are checked
   uint8_t* at;
   // No memory is persistent.
   if ((access & memory::kAccessFlushPersistent) != 0 ||
@@ -348,7 +350,8 @@ void RcResponder::OnFlush(const wire::RocePacket& packet, PollContext& context) 
     return;
   }
   // Linux's rxe does not count FLUSHes among the READs and atomics that it may have outstanding.
-  // One that comes too early is asked for again.
+  // One that comes too early is asked for again. The others may replace a READ or an atomic whose
+  // response is lost: its repetition is then dropped.
   if (resources_.Full()) {
     OnOutOfSequence(expected_psn_, context);
     return;

@@ -26,8 +26,8 @@ void ResponderResources::Resize(uint32_t capacity) {
 }
 
 bool ResponderResources::Full() {
-  // A peer that sends a new READ or atomic has the response to the oldest: a repetition under way
-  // answers a duplicate that came late.
+  // A peer that counts what it has outstanding has the response to the oldest when it sends a new
+  // READ or atomic: a repetition under way answers a duplicate that came late.
   return capacity_ != 0 && tail_ - head_ == capacity_ && At(head_).response.active() &&
          !At(head_).answered();
 }
