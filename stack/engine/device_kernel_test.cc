@@ -132,17 +132,17 @@ TEST_F(DeviceKernelTest, WorkersShareAnInterfaceWithTheKernel) {
 
 TEST_F(DeviceKernelTest, PacketsPassAQueueingDisciplineThatAnAdministratorHasSet) {
   ASSERT_TRUE(Shell("ip addr add 10.9.0.2/24 dev vport"));
-  if (!Shell("tc qdisc add dev vport root tbf rate 1gbit burst 100k latency 10ms")) {
+  if (!Shell("/sbin/tc qdisc add dev vport root tbf rate 1gbit burst 100k latency 10ms")) {
     GTEST_SKIP() << "needs the command tc and a kernel with tbf";
   }
   Open({.netdev = "vport"}, 1);
   SendBroadcasts(10);
-  constexpr char kCounted[] = "tc -s qdisc show dev vport | grep -Eq 'Sent [0-9]{5,} bytes'";
+  constexpr char kCounted[] = "/sbin/tc -s qdisc show dev vport | grep -Eq 'Sent [0-9]{5,} bytes'";
   EXPECT_TRUE(Eventually([&] { return Shell(kCounted); }));
   // Those that the kernel gives by itself are bypassed.
   threads_.clear();
   device_.reset();
-  ASSERT_TRUE(Shell("tc qdisc replace dev vport root pfifo_fast"));
+  ASSERT_TRUE(Shell("/sbin/tc qdisc replace dev vport root pfifo_fast"));
   Open({.netdev = "vport"}, 1);
   SendBroadcasts(10);
   threads_.clear();
@@ -152,13 +152,13 @@ TEST_F(DeviceKernelTest, PacketsPassAQueueingDisciplineThatAnAdministratorHasSet
 
 TEST_F(DeviceKernelTest, ABurstThatWaitsInAQueueingDisciplineIsSentWithoutAnother) {
   ASSERT_TRUE(Shell("ip addr add 10.9.0.2/24 dev vport"));
-  if (!Shell("tc qdisc add dev vport root tbf rate 8mbit burst 10k limit 1m")) {
+  if (!Shell("/sbin/tc qdisc add dev vport root tbf rate 8mbit burst 10k limit 1m")) {
     GTEST_SKIP() << "needs the command tc and a kernel with tbf";
   }
   Open({.netdev = "vport"}, 1);
   SendBroadcasts(300);  // more than the default buffer of a socket has room for
   EXPECT_TRUE(Eventually(
-      [] { return Shell("tc -s qdisc show dev vport | grep -Eq 'Sent [3-9][0-9]{5} bytes'"); }));
+      [] { return Shell("/sbin/tc -s qdisc show dev vport | grep -Eq 'Sent [3-9][0-9]{5} bytes'"); }));
 }
 
 TEST_F(DeviceKernelTest, AForwardingDeviceIsAnInterfaceOfTheKernel) {
