@@ -539,8 +539,8 @@ void RcRequester::AskForMissing(PollContext& context) {
       context.now_ns >= missing_at_ns_ + rtt_.smoothed_ns() / 2) {
     missing_at_ns_ = context.now_ns;
     missing_charged_ = ChargeRetry(context);
+    if (!missing_charged_) return;  // the queue pair has failed
   }
-  if (!repairs_due_) return;  // no retry was left
   probe::Retransmit(qp_->qpn(), una_, probe::RetransmitCause::kMissingResponse);
 }
 
