@@ -71,7 +71,10 @@ absl::StatusOr<std::unique_ptr<Device>> Device::WithWorkers(const DeviceOptions&
                                                       options.workers, DeviceOptions::kMaxWorkers));
   }
   if (options.forwards_all && (options.workers != 1 || options.kernel_path.empty())) {
-    return absl::InvalidArgumentError("a port that forwards all frames needs a tap and one worker");
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "kernel path \"%s\", workers %u: a port that forwards all frames has a kernel path and one "
+        "worker; give these",
+        options.kernel_path, options.workers));
   }
   std::unique_ptr<Device> device(new Device(options));
   if (absl::Status status = device->ClaimNumbers(); !status.ok()) return status;

@@ -336,6 +336,12 @@ TEST_F(DeviceTest, ErrorsNameTheInvalidOption) {
                 HasSubstr("1 to 16"));
   }
   options = At(0xC0000201);
+  options.forwards_all = true;
+  EXPECT_EQ(
+      Device::OpenPair(options, At(1)).status(),
+      absl::InvalidArgumentError("kernel path \"\", workers 1: a port that forwards all frames "
+                                 "has a kernel path and one worker; give these"));
+  options = At(0xC0000201);
   options.port = "net_nothing0";
   EXPECT_FALSE(Device::Open(options).ok());
 }

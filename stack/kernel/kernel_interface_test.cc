@@ -255,7 +255,10 @@ TEST_F(KernelInterfaceTest, ATapHasTheConfigurationOfItsPort) {
             absl::StatusCode::kInvalidArgument);
   ip::InterfaceConfig tagged = config;
   tagged.addresses[0].vlan = 5;
-  EXPECT_EQ(KernelTap::Make("ktagged", tagged).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(KernelTap::Make("ktagged", tagged).status(),
+            absl::InvalidArgumentError(
+                "address 10.9.0.1/24,vlan=5: a kernel path does not support addresses in a VLAN; "
+                "leave out the VLAN or the kernel path"));
   const auto kernel = KernelInterface::Open("ktap");
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   const ip::KernelState& state = (*kernel)->state();

@@ -133,9 +133,10 @@ absl::StatusOr<std::unique_ptr<KernelTap>> KernelTap::Make(const std::string& na
   }
   for (const InterfaceAddress& own : config.addresses) {
     if (own.vlan == kNoVlan) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("address ", FormatInterfaceAddress(own),
-                     ": a tap of the kernel has no addresses in a VLAN"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "address ", FormatInterfaceAddress(own),
+        ": a kernel path does not support addresses in a VLAN; leave out the VLAN or the kernel "
+        "path"));
   }
   if (if_nametoindex(name.c_str()) != 0) {
     return absl::AlreadyExistsError(
