@@ -283,7 +283,7 @@ bool Client::MaySleep() const {
   if (ending_ || !ended_.empty()) return false;
   if (state_ == State::kIdle || state_ == State::kPausing) return true;
   return state_ == State::kConnected && !link_.connection->wakeup().awake() &&
-         link_.connection->IsQuiet() && !link_.responder->HasWork();
+         !link_.connection->HasCompletions() && !link_.responder->HasWork();
 }
 
 void Client::TakeDown() {

@@ -419,7 +419,7 @@ bool Server::PollPeer(Peer& peer, bool takes_calls) {
     busy = true;
   }
   const bool may_sleep =
-      peer.state == kConnected && peer.connection->IsQuiet() && !peer.responder->HasWork();
+      peer.state == kConnected && !peer.connection->HasCompletions() && !peer.responder->HasWork();
   if (!may_sleep) wakeup.Wake();
   return busy;
 }

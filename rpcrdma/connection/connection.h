@@ -147,8 +147,10 @@ class Connection {
     open_queue_ = 0;
     wakeup_.Wake();
   }
-  // Whether Poll() has nothing to do.
-  bool IsQuiet() const { return !HasCompletions(); }
+  // Whether Poll() has anything to do.
+  bool HasCompletions() const {
+    return cq_->size() != 0 || (qp_ != nullptr && qp_->sq_head() != told_) || cq_->overrun();
+  }
   // The status of the work request that broke the connection; IBV_WC_SUCCESS if none did.
   ibv_wc_status failure() const { return failure_; }
 
@@ -240,9 +242,6 @@ class Connection {
                         size_t bytes);
   // `told`: report the completion to the role.
   void Post(ibv_send_wr& wr, uint32_t cookie, bool told);
-  bool HasCompletions() const {
-    return cq_->size() != 0 || (qp_ != nullptr && qp_->sq_head() != told_) || cq_->overrun();
-  }
   bool PollCompletions(Role& role);
   bool TellSent(Role& role);
   void TakeCompletion(const ibv_wc& wc, Role& role);

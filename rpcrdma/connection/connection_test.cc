@@ -205,7 +205,7 @@ TEST_F(ArrivalTest, AMessageOfOnePacketNeedsNoCompletion) {
   EXPECT_EQ(b_.in_packet, (std::vector<bool>{true, true}));
   EXPECT_FALSE(b_.connection->wakeup().awake()) << "nothing is left to do";
   EXPECT_EQ(b_.connection->qp()->rq_depth(), 4u);
-  EXPECT_TRUE(b_.connection->IsQuiet());
+  EXPECT_FALSE(b_.connection->HasCompletions());
 }
 
 TEST_F(ArrivalTest, SentMessagesNeedNoCompletion) {
@@ -318,11 +318,11 @@ TEST_F(ArrivalTest, AConnectionSleepsUntilItsSendsComplete) {
   a_.sent = 0;
   a_.connection->wakeup().Sleep();
   a_.Send(1);
-  EXPECT_TRUE(a_.connection->IsQuiet());
+  EXPECT_FALSE(a_.connection->HasCompletions());
   EXPECT_FALSE(a_.connection->wakeup().awake());
   Run();
   EXPECT_TRUE(a_.connection->wakeup().awake());
-  EXPECT_FALSE(a_.connection->IsQuiet());
+  EXPECT_TRUE(a_.connection->HasCompletions());
   EXPECT_TRUE(a_.Poll());
   EXPECT_EQ(a_.sent, 1u);
 }
