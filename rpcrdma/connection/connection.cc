@@ -133,7 +133,7 @@ void Connection::PostReceive(uint32_t receive, uint8_t* buffer, uint32_t lkey) {
     MarkBroken();
 }
 
-void Connection::PostAgain(uint32_t receive) {
+void Connection::RepostConsumed(uint32_t receive) {
   if (qp_ == nullptr) [[unlikely]]
     return;
   // In place of a first one, the buffer that was kept for it.
@@ -200,18 +200,18 @@ void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
   } else if ((wr_id & kReceiveBit) != 0) [[likely]] {
     Arrival arrival{
         .receive = index, .message = {ReceiveBuffer(index), bytes}, .invalidated = invalidated};
-    Give(arrival, role);
+    DeliverMessage(arrival, role);
   }
 }
 
-[[gnu::always_inline]] inline void Connection::Give(Arrival& arrival, Role& role) {
+[[gnu::always_inline]] inline void Connection::DeliverMessage(Arrival& arrival, Role& role) {
   arrival.plain = IsPlainMessage(arrival.message);
   if (!arrival.plain) [[unlikely]]
-    return GiveAny(arrival, role);
+    return DeliverOtherMessage(arrival, role);
   role.OnMessage(arrival);
 }
 
-[[gnu::noinline]] void Connection::GiveAny(Arrival& arrival, Role& role) {
+[[gnu::noinline]] void Connection::DeliverOtherMessage(Arrival& arrival, Role& role) {
   arrival.header = &Parse(arrival.message);
   role.OnMessage(arrival);
 }
@@ -236,9 +236,9 @@ void Connection::OnMessage(void* connection, const verbs::PostedRecv& receive,
   if (self.role_ == nullptr || waits || MemoryReserve::IsLow()) [[unlikely]]
     return self.LeaveToPoll(receive, arrival);
   self.heard_ns_ = self.worker_->now_ns();
-  self.in_hand_ = arrival.receive;
-  self.Give(arrival, *self.role_);
-  if (std::exchange(self.in_hand_, kNoReceive) == kNoReceive) [[likely]]
+  self.current_receive_ = arrival.receive;
+  self.DeliverMessage(arrival, *self.role_);
+  if (std::exchange(self.current_receive_, kNoReceive) == kNoReceive) [[likely]]
     return;
   // The message is kept. Whatever it waits for, Poll() sees to it.
   self.wakeup_.Wake();

@@ -113,10 +113,10 @@ class Connection {
   }
   // Posts a receive buffer again.
   void Repost(uint32_t receive) {
-    if (receive == in_hand_) [[likely]] {
-      in_hand_ = kNoReceive;  // it is posted still
+    if (receive == current_receive_) [[likely]] {
+      current_receive_ = kNoReceive;  // still posted
     } else {
-      PostAgain(receive);
+      RepostConsumed(receive);
     }
   }
 
@@ -236,7 +236,7 @@ class Connection {
            place * Stride(config_.receive_bytes);
   }
   void PostReceive(uint32_t receive, uint8_t* buffer, uint32_t lkey);
-  void PostAgain(uint32_t receive);
+  void RepostConsumed(uint32_t receive);
   // A verbs::MessageHandler.
   static void OnMessage(void* connection, const verbs::PostedRecv& receive, const uint8_t* message,
                         size_t bytes);
@@ -245,8 +245,8 @@ class Connection {
   bool PollCompletions(Role& role);
   bool TellSent(Role& role);
   void TakeCompletion(const ibv_wc& wc, Role& role);
-  void Give(Arrival& arrival, Role& role);
-  void GiveAny(Arrival& arrival, Role& role);
+  void DeliverMessage(Arrival& arrival, Role& role);
+  void DeliverOtherMessage(Arrival& arrival, Role& role);
   void LeaveToPoll(const verbs::PostedRecv& receive, const Arrival& arrival);
   static void OnQuiet(void* connection, uint64_t now_ns);
 
@@ -271,9 +271,9 @@ class Connection {
   uint32_t open_queue_ = 0;  // config_.send_queue; 0 without a queue pair, or if broken_
   // Gets messages when they arrive; null: they wait for Poll().
   Role* role_ = nullptr;
-  // The receive of the message that is being handled, if it is posted still.
+  // The receive of the message that is being handled, if it is still posted.
   static constexpr uint32_t kNoReceive = UINT32_MAX;
-  uint32_t in_hand_ = kNoReceive;
+  uint32_t current_receive_ = kNoReceive;
   bool broken_ = false;
   ibv_wc_status failure_ = IBV_WC_SUCCESS;
   uint64_t heard_ns_ = 0;  // time of the last completion or message
