@@ -1,8 +1,12 @@
-# A bare Debian of $SUITE for the scripts that source this file: `root` is its directory, `inside
-# COMMAND` runs a command of bash in it, and `clean_up` removes it when the script ends. Needs root.
+# A bare Debian of $SUITE, or of this host's release if that is not set, for the scripts that source
+# this file: `root` is its directory, `inside COMMAND` runs a command of bash in it, and `clean_up`
+# removes it when the script ends. Needs root.
 #
 # Made by debootstrap --variant=minbase, with /proc, /sys, /dev and this host's apt configuration.
 readonly CHECK=$(basename "$0" .sh | tr _ -)
+# Sourcing the file fails if the caller has a read-only VERSION.
+host_suite=$(sed -n 's/^VERSION_CODENAME="\?\([^"]*\)"\?$/\1/p' /etc/os-release)
+: "${SUITE:=$host_suite}"  # no plain assignment: some callers have made it read-only
 
 ((EUID == 0)) || {
   echo "$CHECK: needs root, to make a chroot; run it by sudo" >&2
@@ -49,8 +53,6 @@ cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 cp -a /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/"
 if compgen -G "/etc/apt/sources.list.d/debian.sources" >/dev/null; then
   rm -f "$root/etc/apt/sources.list"
-  # Sourcing the file fails if the caller has a read-only VERSION.
-  host_suite=$(sed -n 's/^VERSION_CODENAME="\?\([^"]*\)"\?$/\1/p' /etc/os-release)
   sed "s/$host_suite/$SUITE/g" \
     /etc/apt/sources.list.d/debian.sources >"$root/etc/apt/sources.list.d/debian.sources"
 fi

@@ -36,9 +36,6 @@ if [[ ! -e $again/my-pollux_notes || ! -d $again/pollux_src ]] ||
 fi
 rm -r "$again"
 
-# Sourcing the file fails if the caller has a read-only VERSION.
-SUITE=$(sed -n 's/^VERSION_CODENAME="\?\([^"]*\)"\?$/\1/p' /etc/os-release)
-readonly SUITE
 source "$HERE/chroot.sh"
 mkdir "$root/root/now" "$root/root/later"
 cp "$DIRECTORY"/*.deb "$root/root/now"
