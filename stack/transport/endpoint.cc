@@ -66,7 +66,8 @@ absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& 
     if (after == IBV_QPS_SQD && qp.type() == IBV_QPT_RC) rc_responder_.OnModified();
     return absl::OkStatus();
   }
-  // What the user asks for is no failure.
+  // The queue pair may have changed its state by itself since NoteState(): that is recorded first.
+  // Neither counts as a failure, since the user has asked for a change.
   if (before != noted_state_) RecordState(before);
   RecordState(after);
   switch (after) {

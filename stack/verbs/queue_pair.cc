@@ -39,7 +39,7 @@ ibv_wc_opcode CompletionOpcode(ibv_wr_opcode opcode) {
 }
 
 bool HasOpcode(ibv_qp_type type, ibv_wr_opcode opcode) {
-  switch (static_cast<unsigned>(opcode)) {
+  switch (static_cast<unsigned>(opcode)) {  // kWrFlush may be none of its values
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
       return true;
@@ -78,7 +78,7 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
     wqe.remote_qkey = wr.wr.ud.remote_qkey;
     return;
   }
-  switch (static_cast<unsigned>(wr.opcode)) {
+  switch (static_cast<unsigned>(wr.opcode)) {  // kWrFlush may be none of its values
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       wqe.remote_address = wr.wr.atomic.remote_addr;

@@ -70,8 +70,8 @@ class InboundMessage {
   // Accept() then returns the reason.
   bool TryAcceptSend(const verbs::PostedRecv& receive, const uint8_t* payload, size_t bytes,
                      bool solicited, PollContext& context);
-  // Whether TryAcceptSend() would accept the payload if its receive were valid. False in a state in
-  // which the queue pair may not send.
+  // Whether TryAcceptSend() would accept the payload if its receive were valid. Also false while
+  // most_plain_bytes() is 0, which saves a check of the state: Accept() then takes the message.
   bool MayAcceptSend(size_t bytes) const {
     return kind_ == Kind::kNone && bytes <= qp_->most_plain_bytes();
   }

@@ -339,7 +339,8 @@ void RcResponder::OnFlush(const wire::RocePacket& packet, PollContext& context) 
     if (region != nullptr) reth.address = region->iova;
     reth.length = 0;
   }
-  reth.length = std::max(reth.length, 1u);  // of no bytes, neither key nor rights are checked
+  // CheckRemote() checks neither key nor rights of an empty range.
+  reth.length = std::max(reth.length, 1u);
   uint8_t* at;
   // No memory is persistent.
   if ((access & memory::kAccessFlushPersistent) != 0 ||
