@@ -203,8 +203,7 @@ void Requester::Dequeue(const Slot& slot) {
   absl::Status sent = SendCall(slot);
   if (sent.ok()) [[likely]]
     return;
-  ++counters_->calls_failed;
-  if (slot.sends > 0) probe::RpcClientEnd(slot.xid, probe::CallOutcome::kNoReply);
+  CountUnanswered(slot);
   FinishFenced(slot, std::move(sent), nullptr);
 }
 
@@ -269,12 +268,16 @@ void Requester::ReleaseBuffer(uint32_t buffer) {
   if (--buffer_uses_[buffer] == 0) free_buffers_.Give(buffer);
 }
 
+void Requester::CountUnanswered(const Slot& slot) {
+  ++counters_->calls_failed;
+  if (slot.sends > 0) probe::RpcClientEnd(slot.xid, probe::CallOutcome::kNoReply);
+}
+
 // RFC 8166 section 4.4.1: nobody reaches the memory when the caller gets it back.
 void Requester::Abandon(Slot& slot, absl::Status status) {
   Withdraw(slot);
   slot.timer.Cancel();
-  ++counters_->calls_failed;
-  if (slot.sends > 0) probe::RpcClientEnd(slot.xid, probe::CallOutcome::kNoReply);
+  CountUnanswered(slot);
   oncrpc::CallDone done = std::exchange(slot.done, nullptr);
   if (slot.queued) {
     Dequeue(slot);
@@ -351,14 +354,10 @@ void Requester::FailAll(const absl::Status& status) {
     const bool abandoned = slot->state == State::kAbandoned;
     Fence(*slot);
     slot->timer.Cancel();
-    if (slot->sends > 0 && !abandoned) {
-      probe::RpcClientEnd(slot->xid, probe::CallOutcome::kNoReply);
-    }
+    if (!abandoned) CountUnanswered(*slot);
     oncrpc::CallDone done = std::move(slot->done);
     Release(*slot);
-    if (abandoned) continue;
-    ++counters_->calls_failed;
-    done(status, nullptr);
+    if (!abandoned) done(status, nullptr);
   }
 }
 

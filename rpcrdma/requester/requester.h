@@ -166,6 +166,9 @@ class Requester : public Connection::Role {
   // Returns an error if the call cannot be built; nothing was sent then.
   absl::Status SendCall(Slot& slot);
   void Abandon(Slot& slot, absl::Status status);
+  // Counts a call that ends for its caller without a reply. The probe rpc_client_end reports it
+  // only if it was sent, on whichever connection: no rpc_client_start has reported any other call.
+  void CountUnanswered(const Slot& slot);
   void Finish(Slot& slot, absl::Status status, const oncrpc::Reply* reply) {
     Fence(slot);
     FinishFenced(slot, std::move(status), reply);
