@@ -9,37 +9,13 @@
 
 #include <cstring>
 #include <ctime>
-#include <deque>
 #include <vector>
 
 #include "stack/io/eal_for_test.h"
+#include "stack/kernel/fake_port_for_test.h"
 
 namespace pollux::kernel {
 namespace {
-
-using Frame = std::vector<uint8_t>;
-
-class FakePort : public io::Link {
- public:
-  uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t) override {
-    uint16_t count = 0;
-    for (; count < capacity && !incoming.empty(); incoming.pop_front()) {
-      frames[count++] = io::FrameForTest(incoming.front());
-    }
-    return count;
-  }
-  uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override {
-    count = std::min(count, room);
-    for (uint16_t i = 0; i < count; ++i) {
-      sent.push_back(io::BytesOf(frames[i]));
-      rte_pktmbuf_free(frames[i]);
-    }
-    return count;
-  }
-  std::deque<Frame> incoming;
-  std::vector<Frame> sent;
-  uint16_t room = UINT16_MAX;
-};
 
 // A pair of datagram sockets keeps frames apart, as a tap does.
 class ExceptionPathTest : public ::testing::Test {
@@ -99,7 +75,7 @@ class ExceptionPathTest : public ::testing::Test {
 };
 
 TEST_F(ExceptionPathTest, OnlyRoceReachesTheWorker) {
-  port_.incoming = {Arp(1), Udp(4791), Udp(53), Udp(4791), Arp(2)};
+  port_.Arrive({Arp(1), Udp(4791), Udp(53), Udp(4791), Arp(2)});
   EXPECT_EQ(Poll(), (std::vector{Udp(4791), Udp(4791)}));
   EXPECT_EQ(ReadFromKernelsSide(), Arp(1));
   EXPECT_EQ(ReadFromKernelsSide(), Udp(53));
@@ -146,7 +122,7 @@ TEST_F(ExceptionPathTest, ChecksumsThatAreLeftToTheNicAreCompleted) {
         put(&frame, ipv6 ? rte_ipv6_phdr_cksum(ip6, 0) : rte_ipv4_phdr_cksum(ip4, 0));
         Frame cut = frame;
         cut.pop_back();
-        port_.incoming = {frame, complete, wrong, cut};
+        port_.Arrive({frame, complete, wrong, cut});
         EXPECT_TRUE(Poll().empty());
         EXPECT_EQ(ReadFromKernelsSide(), complete);
         EXPECT_EQ(ReadFromKernelsSide(), complete);
@@ -177,7 +153,7 @@ TEST_F(ExceptionPathTest, AFullPortDropsFramesOfTheKernel) {
 TEST_F(ExceptionPathTest, FramesQueuedForTheKernelAreBounded) {
   path_->Stop();
   for (unsigned i = 0; i < ExceptionPath::kToKernelFrames + 10; ++i) {
-    port_.incoming.push_back(Arp(1));
+    port_.Arrive({Arp(1)});
   }
   while (!port_.incoming.empty()) Poll();
   // A ring holds one frame less than its size.
@@ -195,7 +171,7 @@ TEST_F(ExceptionPathTest, TheThreadSleepsIfTheTapIsDeleted) {
   const std::clock_t before = std::clock();
   usleep(500'000);
   EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 10);
-  port_.incoming = {Arp(1)};
+  port_.Arrive({Arp(1)});
   Poll();
   while (io::FramesInUse() != in_use_before_) usleep(100);  // what cannot be delivered is freed
   path_->Stop();

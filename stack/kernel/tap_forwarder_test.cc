@@ -6,42 +6,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <deque>
 #include <memory>
 #include <vector>
 
 #include "stack/io/eal_for_test.h"
 #include "stack/io/link/packet_pool.h"
+#include "stack/kernel/fake_port_for_test.h"
 
 namespace pollux::kernel {
 namespace {
 
-using Frame = std::vector<uint8_t>;
-
 constexpr uint16_t kFrameBytes = 1518;
-
-class FakePort : public io::Link {
- public:
-  uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t) override {
-    uint16_t count = 0;
-    for (; count < capacity && !incoming.empty(); incoming.pop_front()) {
-      frames[count++] = incoming.front();
-    }
-    return count;
-  }
-  uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override {
-    count = std::min(count, room);
-    for (uint16_t i = 0; i < count; ++i) {
-      sent.push_back(io::BytesOf(frames[i]));
-      rte_pktmbuf_free(frames[i]);
-    }
-    return count;
-  }
-  std::deque<rte_mbuf*> incoming;
-  std::vector<Frame> sent;
-  uint16_t room = UINT16_MAX;
-};
 
 // A pair of datagram sockets keeps frames apart, as a tap does.
 class TapForwarderTest : public ::testing::Test {
@@ -94,7 +69,7 @@ class TapForwarderTest : public ::testing::Test {
 };
 
 TEST_F(TapForwarderTest, EveryFrameOfThePortGoesToTheKernel) {
-  for (const uint8_t mark : {1, 2}) port_.incoming.push_back(io::FrameForTest(Roce(mark)));
+  port_.Arrive({Roce(1), Roce(2)});
   Poll();
   EXPECT_TRUE(forwarder_->moved());
   EXPECT_EQ(ReadAsKernel(), Roce(1));
@@ -113,7 +88,7 @@ TEST_F(TapForwarderTest, FramesThatTheKernelCannotTakeAreDroppedAndCounted) {
   EXPECT_EQ(forwarder_->counters().to_kernel_dropped, 1u);
   // Every write fails, as it does while the interface is down.
   forwarder_ = std::make_unique<TapForwarder>(&port_, -1, pool_, kFrameBytes);
-  port_.incoming = {io::FrameForTest(Roce(4))};
+  port_.Arrive({Roce(4)});
   Poll();
   EXPECT_EQ(forwarder_->counters().to_kernel_dropped, 1u);
   EXPECT_EQ(forwarder_->counters().to_kernel, 0u);
