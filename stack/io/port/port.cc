@@ -146,7 +146,10 @@ void SetSendBuffers(const Devargs& devargs, const std::vector<int>& packet_socke
   const auto ring_bytes = static_cast<int>(devargs.GetNumber("framesz").value_or(2048) *
                                            devargs.GetNumber("framecnt").value_or(512));
   for (const int fd : packet_sockets) {
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &ring_bytes, sizeof ring_bytes);
+    // In a user namespace only up to the host's net.core.wmem_max.
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &ring_bytes, sizeof ring_bytes) != 0) {
+      (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &ring_bytes, sizeof ring_bytes);
+    }
   }
 }
 
