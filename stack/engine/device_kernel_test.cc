@@ -162,7 +162,7 @@ bool MayForceSendBuffers() {
 
 TEST_F(DeviceKernelTest, ABurstThatWaitsInAQueueingDisciplineIsSentWithoutAnother) {
   if (!MayForceSendBuffers()) {
-    GTEST_SKIP() << "needs CAP_NET_ADMIN outside of user namespaces, which Bazel's sandbox has not";
+    GTEST_SKIP() << "needs CAP_NET_ADMIN outside of user namespaces";
   }
   ASSERT_TRUE(Shell("ip addr add 10.9.0.2/24 dev vport"));
   if (!Shell("/sbin/tc qdisc add dev vport root tbf rate 8mbit burst 10k limit 1m")) {
