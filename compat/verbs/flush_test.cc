@@ -123,7 +123,7 @@ TEST_F(FlushTest, NoMemoryIsPersistent) {
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
-// An ibv_send_wr has no place for what is flushed.
+// ibv_send_wr has no members for the length and the kind of a FLUSH.
 TEST_F(FlushTest, PostSendDoesNotTakeOne) {
   ibv_send_wr wr{}, *bad = nullptr;
   wr.opcode = kWrFlush;

@@ -296,7 +296,7 @@ void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey, ui
   ibv_sge sge{reinterpret_cast<uint64_t>(from.address), from.length, from.lkey};
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
-  // What waits for no completion asks for no acknowledgement.
+  // A WRITE whose completion is not reported need not ask for an acknowledgement.
   wr.send_flags = told ? verbs::kSendAskAck : 0;
   wr.sg_list = &sge;
   wr.num_sge = 1;

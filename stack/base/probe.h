@@ -9,10 +9,10 @@
 #include "stack/base/types.h"
 
 // Each function is one probe of the provider `pollux`: a single nop while nobody traces it, and an
-// ELF note that says where the arguments are. Pass only what is at hand: an argument is computed
-// even if nobody traces. Names, order and types of the arguments, and the numbers below, are an
-// interface for users' scripts: add, but do not change. Include it in .cc files only: programs
-// that use the library do not need <sys/sdt.h>.
+// ELF note that says where the arguments are. Pass only values that exist already: an argument is
+// computed even if nobody traces. Names, order and types of the arguments, and the numbers below,
+// are an interface for users' scripts: add, but do not change. Include it in .cc files only:
+// programs that use the library do not need <sys/sdt.h>.
 namespace pollux::probe {
 
 enum class RetransmitCause : uint32_t {

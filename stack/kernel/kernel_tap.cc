@@ -212,7 +212,7 @@ uint16_t ReadFromTap(int tap, rte_mempool* pool, uint16_t frame_bytes, rte_mbuf*
   for (uint16_t i = 0; i < capacity; ++i) {
     rte_mbuf* const frame = rte_pktmbuf_alloc(pool);
     if (frame == nullptr) return count;
-    // The kernel cuts off what has no room, without a word: one byte more tells.
+    // readv() truncates a frame that is too long, without an error: a byte more of room shows it.
     uint8_t rest;
     iovec room[] = {{rte_pktmbuf_mtod(frame, void*), frame_bytes}, {&rest, sizeof rest}};
     const ssize_t bytes = readv(tap, room, std::size(room));

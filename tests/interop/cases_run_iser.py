@@ -32,7 +32,7 @@ iscsiadm -m node -o new -T {TARGET} -p {{address}}:{PORT},1 -I iser
 iscsiadm -m node -T {TARGET} -l
 until [[ -b /dev/sda ]]; do sleep 0.05; done
 """
-# In random order; what is written is read again and compared.
+# fio writes in random order, then reads the data again and compares it.
 WORK = ("fio --name=disk --filename=/dev/sda --direct=1 --ioengine=libaio --iodepth={depth} "
         f"--rw=randwrite --bsrange=4k-256k --size={WRITTEN} --verify=crc32c --verify_fatal=1")
 LOG_OUT = f"iscsiadm -m node -T {TARGET} -u && iscsiadm -k 0 && dmesg"

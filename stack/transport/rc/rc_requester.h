@@ -201,7 +201,7 @@ class RcRequester {
   PacketBuilder builder_;
   // These two hold PSNs of READs and atomics only; for other requests only empty() is checked.
   ReceivedPsnBitmap arrived_;   // of [una_, max_sent_)
-  ReadGapTracker repairs_;      // of [una_, answered_end_), and of what was probed
+  ReadGapTracker repairs_;      // of [una_, answered_end_) and of probed requests
   uint64_t probed_ns_ = 0;      // when a SEND or WRITE was last used as a probe
   uint64_t missing_at_ns_ = 0;  // when a missing response last used up a retry
   Psn nak_psn_;                 // of the last sequence NAK that was acted on
